@@ -1,0 +1,155 @@
+//! What kew tells while a run goes on: one versioned vocabulary that the terminal, the JSON stream and the state share.
+//!
+//! Values only: sequence number and time are stamped on by whoever sends. Text that came from an agent is marked as such
+//! by its field's doc and is made inert by each reporter, not here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    name::{NodeId, RunId},
+    record::NodeState,
+    stream::Tokens,
+};
+
+/// Version of the event vocabulary (`v` of every JSON line).
+pub const EVENT_VERSION: u32 = 1;
+
+/// An event with its envelope: one JSON object per line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Stamped {
+    /// Version of the vocabulary.
+    pub v: u32,
+    /// 1 for the first event of the run; +1 each.
+    pub seq: u64,
+    /// Unix milliseconds, UTC.
+    pub time: i64,
+    /// The run.
+    pub run: RunId,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: RunEvent,
+}
+
+/// One thing that happened in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum RunEvent {
+    /// The run begins.
+    RunStarted {
+        /// The epic.
+        epic: String,
+        /// The pinned base commit.
+        base: String,
+        /// The nodes that are part of this run, in plan order.
+        nodes: Vec<NodeId>,
+        /// How many run at once.
+        max_parallel: usize,
+        /// `allowlist`, `open` or `none`.
+        network: String,
+    },
+    /// Something that a person should know, but that changes nothing.
+    Warning {
+        /// What.
+        message: String,
+    },
+    /// A node's attempt begins.
+    NodeStarted {
+        /// The node.
+        node: NodeId,
+        /// The attempt.
+        attempt: u32,
+        /// Its runner.
+        runner: String,
+        /// Its model.
+        model: Option<String>,
+        /// The image as the settings name it.
+        image: String,
+    },
+    /// Where a running attempt stands; sent now and then, never stored.
+    NodeProgress {
+        /// The node.
+        node: NodeId,
+        /// The attempt.
+        attempt: u32,
+        /// `checkout`, `running`, `collecting`.
+        phase: String,
+        /// Tokens so far.
+        tokens: Option<Tokens>,
+        /// US dollars so far.
+        cost_usd: Option<f64>,
+        /// What it is doing now (agent text).
+        activity: Option<String>,
+    },
+    /// A node's attempt is over.
+    NodeEnded {
+        /// The node.
+        node: NodeId,
+        /// The attempt.
+        attempt: u32,
+        /// Where the node stands now.
+        state: NodeState,
+        /// The outcome's word.
+        outcome: String,
+        /// Why (may quote agent text).
+        reason: Option<String>,
+        /// Milliseconds from start to end.
+        duration_ms: i64,
+        /// Tokens.
+        tokens: Option<Tokens>,
+        /// US dollars.
+        cost_usd: Option<f64>,
+        /// The commit that it brought.
+        head: Option<String>,
+        /// How many commits it brought.
+        commits: u32,
+        /// The ref that keeps them.
+        git_ref: Option<String>,
+        /// The folder with its logs.
+        logs: Option<String>,
+    },
+    /// A reviewer's verdict was read.
+    Verdict {
+        /// The reviewer.
+        node: NodeId,
+        /// Its subject.
+        subject: NodeId,
+        /// `approve`, `request_changes` or `held`.
+        verdict: String,
+        /// The reviewer's summary, or why it is held (agent text).
+        summary: String,
+    },
+    /// A node is stopped for a person without an attempt of its own ending now: its reviewers asked for changes, or its inputs conflict.
+    NodeHeld {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// A node will not run.
+    NodeSkipped {
+        /// The node.
+        node: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing happened for a while; the run is alive.
+    Heartbeat {
+        /// Running nodes.
+        running: Vec<NodeId>,
+    },
+    /// The run is over.
+    RunEnded {
+        /// `passed`, `failed`, `held`, `interrupted`, `infrastructure`.
+        status: String,
+        /// kew's exit code.
+        exit_code: i32,
+        /// Milliseconds from start to end.
+        duration_ms: i64,
+        /// Sum of known tokens; `None` if none is known.
+        tokens: Option<Tokens>,
+        /// Sum of known costs; `None` if none is known.
+        cost_usd: Option<f64>,
+        /// At least one node's cost is unknown, so the sum is "at least".
+        cost_at_least: bool,
+    },
+}

@@ -1,0 +1,2 @@
+//! Plans.
+pub mod spec;

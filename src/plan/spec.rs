@@ -1,0 +1,117 @@
+//! The checked plan: every reference resolved to an index, every value in its own type. Pure; no I/O.
+//!
+//! A `Plan` exists only if the check found no problem. `needs`, `reviews` and `from` are indices into `Plan::nodes`,
+//! which is in file order ("plan order" everywhere else).
+
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+
+use crate::name::{EpicName, NodeId};
+
+/// Index of a node in [`Plan::nodes`].
+pub type NodeIx = usize;
+
+/// A whole epic, checked.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// `[epic]`.
+    pub epic: Epic,
+    /// Nodes in file order.
+    pub nodes: Vec<Node>,
+}
+
+/// `[epic]`.
+#[derive(Debug, Clone)]
+pub struct Epic {
+    /// Name; part of branch names.
+    pub name: EpicName,
+    /// Branch, tag or commit to start from; `None` = the repository's HEAD.
+    pub base: Option<String>,
+    /// How many nodes run at once; `None` = the settings' default.
+    pub max_parallel: Option<usize>,
+}
+
+/// One node, checked, with `[defaults]` applied.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// The runner's name; known to exist.
+    pub runner: String,
+    /// The model; absent only where the runner takes none.
+    pub model: Option<String>,
+    /// A named second image map.
+    pub toolchain: Option<String>,
+    /// The prompt's text, without any brief.
+    pub prompt: String,
+    /// Where the prompt came from, if from a file: path relative to the repository.
+    pub prompt_file: Option<Utf8PathBuf>,
+    /// Nodes that must pass first, in the order written.
+    pub needs: Vec<NodeIx>,
+    /// What the input is made of.
+    pub from: From,
+    /// The subject, if this node is a reviewer.
+    pub reviews: Option<NodeIx>,
+    /// How a reviewer's verdict is read. Meaningless on others.
+    pub verdict: VerdictBy,
+    /// Whether commits are expected.
+    pub commits: Commits,
+    /// Wall time that the container may take.
+    pub timeout: Option<Duration>,
+    /// The node narrows its network to nothing.
+    pub network_none: bool,
+    /// Whether the coder's brief is added.
+    pub brief: bool,
+    /// What is published after it passed.
+    pub publish: Publish,
+}
+
+/// `from`: what a node's input is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum From {
+    /// The merge of the needs' results (of the base, without needs).
+    #[default]
+    Needs,
+    /// The epic's base.
+    Base,
+    /// The result of one upstream node.
+    Node(NodeIx),
+}
+
+/// `verdict`: where a reviewer's verdict comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VerdictBy {
+    /// The sidecar file that the reviewer writes.
+    #[default]
+    File,
+    /// The exit status of a plain job.
+    Exit,
+}
+
+/// `commits`: what a node must, may or must not bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Commits {
+    /// No commit is a failure (agents).
+    Required,
+    /// Both are fine (`shell`).
+    Optional,
+    /// Commits are dropped (reviewers).
+    Forbidden,
+}
+
+/// `publish`: what happens to a passed node's branch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Publish {
+    /// Nothing leaves the repository.
+    #[default]
+    None,
+}
+
+impl Plan {
+    /// The reviewers of `subject`, in plan order.
+    pub fn reviewers_of(&self, subject: NodeIx) -> impl Iterator<Item = NodeIx> + '_ {
+        self.nodes.iter().enumerate().filter(move |(_, node)| node.reviews == Some(subject)).map(|(ix, _)| ix)
+    }
+}

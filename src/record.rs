@@ -1,0 +1,190 @@
+//! What is written down of a run: one struct per row of the state, in the words of the design. Values only.
+//!
+//! Times are unix milliseconds (UTC). An absent number is unknown, never zero.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
+    plan::spec::Commits,
+    stream::Tokens,
+};
+
+/// Unix milliseconds, UTC.
+pub type Millis = i64;
+
+/// A run, when it starts.
+#[derive(Debug, Clone)]
+pub struct RunStart {
+    /// Its id.
+    pub run: RunId,
+    /// The epic's name.
+    pub epic: EpicName,
+    /// The plan's path as given, for people.
+    pub plan_path: String,
+    /// The frozen plan text.
+    pub plan_text: String,
+    /// Frozen settings, as JSON.
+    pub settings_json: String,
+    /// SHA-256 (hex) over plan, prompts, settings and image ids.
+    pub digest: String,
+    /// The pinned base.
+    pub base: CommitId,
+    /// `allowlist`, `open` or `none`.
+    pub network: String,
+    /// The owner label of the process that runs it.
+    pub owner: String,
+    /// When.
+    pub started: Millis,
+    /// Every node of the run in plan order.
+    pub nodes: Vec<NodeStart>,
+}
+
+/// A node, when its run starts.
+#[derive(Debug, Clone)]
+pub struct NodeStart {
+    /// Its id.
+    pub node: NodeId,
+    /// The runner.
+    pub runner: String,
+    /// The model asked for.
+    pub model: Option<String>,
+    /// The image as the settings name it.
+    pub image: String,
+    /// The image's id.
+    pub image_id: String,
+    /// The subject, if it is a reviewer.
+    pub reviews: Option<NodeId>,
+    /// Whether commits are expected.
+    pub commits: Commits,
+    /// Ids of its needs.
+    pub needs: Vec<NodeId>,
+}
+
+/// Where a node stands. `Held` is not terminal: a person decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NodeState {
+    /// Waits for needs, gates or a free slot.
+    Waiting,
+    /// An attempt is under way.
+    Running,
+    /// Passed.
+    Passed,
+    /// Failed.
+    Failed,
+    /// Stopped for a person.
+    Held,
+    /// Never started, because something it needs did not pass.
+    Skipped,
+    /// Asked to stop.
+    Cancelled,
+}
+
+impl NodeState {
+    /// The word for people and for the state file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Held => "held",
+            Self::Skipped => "skipped",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Nothing more happens to it by itself, and no person is asked.
+    pub fn terminal(self) -> bool {
+        matches!(self, Self::Passed | Self::Failed | Self::Skipped | Self::Cancelled)
+    }
+}
+
+/// An attempt, when its preparation starts.
+#[derive(Debug, Clone)]
+pub struct AttemptStart {
+    /// Run, node and attempt.
+    pub key: AttemptKey,
+    /// The round, from 1.
+    pub round: u32,
+    /// Tries spent so far, from 1.
+    pub tries: u32,
+    /// The runner that really runs.
+    pub runner: String,
+    /// The model asked for.
+    pub model: Option<String>,
+    /// The image's id.
+    pub image_id: String,
+    /// The container's name.
+    pub container: String,
+    /// SHA-256 (hex) of the prompt with its brief.
+    pub prompt_digest: String,
+    /// When.
+    pub started: Millis,
+}
+
+/// An attempt, when it is over.
+#[derive(Debug, Clone)]
+pub struct AttemptEnd {
+    /// Run, node and attempt.
+    pub key: AttemptKey,
+    /// When.
+    pub ended: Millis,
+    /// What it started from.
+    pub input: Option<CommitId>,
+    /// What it brought, if it committed.
+    pub head: Option<CommitId>,
+    /// How many commits.
+    pub commits: u32,
+    /// Outcome, as one word of [`crate::outcome`].
+    pub outcome: String,
+    /// Why, for people.
+    pub reason: Option<String>,
+    /// Exit status of the container.
+    pub exit: Option<i32>,
+    /// The agent's session.
+    pub session: Option<String>,
+    /// The model that the agent reported.
+    pub model_reported: Option<String>,
+    /// Tokens.
+    pub tokens: Option<Tokens>,
+    /// US dollars.
+    pub cost_usd: Option<f64>,
+    /// Last text, at most 4 KiB.
+    pub summary: Option<String>,
+}
+
+/// A reviewer's word, read and digested.
+#[derive(Debug, Clone)]
+pub struct VerdictRow {
+    /// The reviewer's attempt.
+    pub key: AttemptKey,
+    /// Its subject.
+    pub subject: NodeId,
+    /// The commit that was reviewed.
+    pub commit: CommitId,
+    /// `approve`, `request_changes` or `held`.
+    pub verdict: String,
+    /// Why it is held, or the reviewer's summary.
+    pub summary: String,
+    /// The findings, as JSON.
+    pub findings_json: String,
+    /// SHA-256 (hex) of the bytes of kew's own copy of the sidecar.
+    pub digest: Option<String>,
+    /// When.
+    pub time: Millis,
+}
+
+/// A run, when it is over.
+#[derive(Debug, Clone)]
+pub struct RunEnd {
+    /// Its id.
+    pub run: RunId,
+    /// `passed`, `failed`, `held`, `interrupted`, `infrastructure`.
+    pub status: String,
+    /// The exit code that kew ended with.
+    pub exit_code: i32,
+    /// When.
+    pub ended: Millis,
+}

@@ -1,1 +1,5 @@
-fn main() {}
+//! The `kew` program: all of it is in the library.
+
+fn main() -> std::process::ExitCode {
+    kew::cli::main().into()
+}

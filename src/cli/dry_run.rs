@@ -1,0 +1,222 @@
+//! `kew run --dry-run`: what a run would do, as text and as JSON. It starts no container and writes nothing; what only a
+//! run knows is a placeholder.
+
+use std::fmt::Write as _;
+
+use camino::Utf8Path;
+use serde::Serialize;
+
+use super::{Format, check::implied};
+use crate::{
+    config::Settings,
+    docker::argv::{Labels, Network, RunArgv, build_run_argv},
+    name::{CommitId, EnvName},
+    plan::{
+        dag::Dag,
+        input::InputFrom,
+        spec::{NodeIx, Plan},
+    },
+};
+
+/// A dry run's result; `v` is its version.
+#[derive(Debug, Serialize)]
+pub struct DryRun {
+    v: u32,
+    plan: String,
+    epic: String,
+    base: String,
+    max_parallel: usize,
+    network: &'static str,
+    order: Vec<String>,
+    nodes: Vec<DryNode>,
+    warnings: Vec<String>,
+    #[serde(skip)]
+    implied: String,
+}
+
+#[derive(Debug, Serialize)]
+struct DryNode {
+    node: String,
+    runner: &'static str,
+    model: Option<String>,
+    image: String,
+    image_id: Option<String>,
+    network: &'static str,
+    needs: Vec<String>,
+    gates: Vec<String>,
+    evidence: bool,
+    reviews: Option<String>,
+    input: String,
+    commits: crate::plan::spec::Commits,
+    timeout_s: Option<u64>,
+    credentials: Vec<DryCredential>,
+    argv: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct DryCredential {
+    name: String,
+    set: bool,
+}
+
+/// What a dry run is made of.
+pub struct Given<'a> {
+    /// The plan's path.
+    pub path: &'a Utf8Path,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its graph.
+    pub dag: &'a Dag,
+    /// Which nodes would run.
+    pub active: &'a [bool],
+    /// The base.
+    pub base: &'a CommitId,
+    /// Settings.
+    pub settings: &'a Settings,
+    /// Runner, image, network and credentials of each node; the image's id if it was asked for.
+    pub nodes: &'a [super::preflight::Resolved],
+    /// How many would run at once.
+    pub jobs: usize,
+    /// Things to say.
+    pub warnings: Vec<String>,
+}
+
+/// Puts a dry run together.
+pub fn dry_run(given: Given<'_>) -> DryRun {
+    let ids = |nodes: &[NodeIx]| nodes.iter().map(|node| given.plan.nodes[*node].id.to_string()).collect::<Vec<_>>();
+    let active: Vec<NodeIx> = given.dag.order().iter().copied().filter(|node| given.active[*node]).collect();
+    let nodes = active.iter().map(|&node| dry_node(&given, node)).collect();
+    DryRun {
+        v: 1,
+        plan: given.path.to_string(),
+        epic: given.plan.epic.name.to_string(),
+        base: given.base.to_string(),
+        max_parallel: given.jobs,
+        network: given.settings.sandbox.network.word(),
+        order: ids(&active),
+        nodes,
+        implied: implied(given.plan, given.dag),
+        warnings: given.warnings,
+    }
+}
+
+fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
+    let (spec, resolved) = (&given.plan.nodes[node], &given.nodes[node]);
+    let id = |node: NodeIx| given.plan.nodes[node].id.to_string();
+    let labels = Labels {
+        state: "{state}".into(),
+        owner: "{owner}".into(),
+        run: "{run}".into(),
+        node: spec.id.to_string(),
+        attempt: 1,
+    };
+    let container_args = resolved.runner.container_args(spec.model.as_deref());
+    let credentials: Vec<EnvName> = resolved.credentials.iter().map(|(name, _)| name.clone()).collect();
+    let argv = build_run_argv(&RunArgv {
+        name: &format!("kew-{{run}}-{}-1", spec.id),
+        labels: &labels,
+        limits: &given.settings.sandbox.limits(),
+        network: resolved.network,
+        checkout: "{checkout}",
+        credentials: &credentials,
+        image: resolved.image_id.as_deref().unwrap_or("<image id>"),
+        container_args: &container_args,
+    });
+    DryNode {
+        node: spec.id.to_string(),
+        runner: resolved.runner.name(),
+        model: spec.model.clone(),
+        image: resolved.image.clone(),
+        image_id: resolved.image_id.clone(),
+        network: resolved.network.word(),
+        needs: given.dag.needs(node).iter().map(|need| id(need.node)).collect(),
+        gates: given.dag.gates(node).into_iter().map(id).collect(),
+        evidence: given.dag.is_evidence(node),
+        reviews: spec.reviews.map(id),
+        input: match given.plan.input_sources(node) {
+            InputFrom::Base => "the base".to_owned(),
+            InputFrom::Reviewed(subject) => format!("the result of `{}`", id(subject)),
+            InputFrom::Node(from) => format!("the result of `{}`", id(from)),
+            InputFrom::Needs(mut needs) => {
+                needs.sort_unstable();
+                let names: Vec<String> = needs.into_iter().map(|need| format!("`{}`", id(need))).collect();
+                match names.as_slice() {
+                    [one] => format!("the result of {one}"),
+                    _ => format!("the merge of {}", crate::text::list(names, "and")),
+                }
+            }
+        },
+        commits: spec.commits,
+        timeout_s: spec.timeout.map(|timeout| timeout.as_secs()),
+        credentials: resolved
+            .credentials
+            .iter()
+            .map(|(name, state)| DryCredential { name: name.to_string(), set: *state == super::preflight::CredentialState::Set })
+            .collect(),
+        argv: std::iter::once("docker".to_owned()).chain(argv).collect(),
+    }
+}
+
+impl DryRun {
+    /// As text or as one JSON object.
+    pub fn render(&self, format: Format) -> String {
+        match format {
+            Format::Json => {
+                let json = serde_json::to_string(self).expect("names, numbers and lists are JSON");
+                format!("{json}\n")
+            }
+            Format::Human => self.human(),
+        }
+    }
+
+    fn human(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(out, "{}: epic `{}` on {}", self.plan, self.epic, &self.base[..10]);
+        let _ = writeln!(out, "{} at once, network {}", self.max_parallel, self.network);
+        let _ = writeln!(out, "order: {}", self.order.join(" "));
+        if !self.implied.is_empty() {
+            let _ = write!(out, "implied gates:\n{}", self.implied);
+        }
+        for node in &self.nodes {
+            let _ = write!(out, "\n{}\n", node.human());
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(out, "\nwarning: {warning}");
+        }
+        out
+    }
+}
+
+impl DryNode {
+    fn human(&self) -> String {
+        let mut out = String::new();
+        let model = self.model.as_ref().map(|model| format!(", model {model}")).unwrap_or_default();
+        let _ = writeln!(out, "{}: runner {}{model}", self.node, self.runner);
+        let id = self.image_id.as_ref().map(|id| format!(" ({id})")).unwrap_or_default();
+        let _ = writeln!(out, "  image    {}{id}", self.image);
+        let _ = writeln!(out, "  network  {}", self.network);
+        let credentials = self.credentials.iter().map(|c| format!("{} ({})", c.name, if c.set { "set" } else { "unset" }));
+        let credentials = credentials.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(out, "  secrets  {}", if credentials.is_empty() { "none" } else { &credentials });
+        let _ = writeln!(out, "  input    {}", self.input);
+        if let Some(subject) = &self.reviews {
+            let _ = writeln!(out, "  reviews  {subject}");
+        }
+        if !self.needs.is_empty() {
+            let _ = writeln!(out, "  needs    {}", self.needs.join(", "));
+        }
+        if !self.gates.is_empty() {
+            let _ = writeln!(out, "  gated by {}", self.gates.join(", "));
+        }
+        if let Some(timeout) = self.timeout_s {
+            let _ = writeln!(out, "  timeout  {}", crate::units::show_duration(std::time::Duration::from_secs(timeout)));
+        }
+        let _ = write!(out, "  argv     {}", self.argv.join(" "));
+        out
+    }
+}
+
+/// The network of a node: its plan may narrow the run's to nothing.
+pub fn network_of(plan: &Plan, node: NodeIx, settings: &Settings) -> Network {
+    if plan.nodes[node].network_none { Network::None } else { settings.sandbox.network }
+}

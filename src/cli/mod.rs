@@ -1,0 +1,220 @@
+//! The command line: arguments in, one command called, an exit code out. Each command has a file of its own.
+//!
+//! stdout carries results, stderr people's text. No prompt ever asks.
+
+mod check;
+mod dry_run;
+mod history;
+mod preflight;
+mod run;
+mod sandbox;
+mod schema;
+mod setting;
+mod world;
+
+use std::io::{self, Write as _};
+
+use camino::Utf8PathBuf;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::{error::Failure, run::watchdog};
+
+/// Runs epics of coding-agent jobs: a plan's nodes, each one agent in one hardened container, in dependency order.
+#[derive(Debug, Parser)]
+#[command(name = "kew", version, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Carry out an epic plan.
+    Run(RunArgs),
+    /// Check plans; reads files only.
+    Check(CheckArgs),
+    /// List the runs of this repository.
+    Runs(RepoArgs),
+    /// Show a run: its nodes, attempts, verdicts and spend.
+    Show(ShowArgs),
+    /// Print what a node's agent wrote.
+    Logs(LogsArgs),
+    /// Build and try the images that agents run in.
+    #[command(subcommand)]
+    Sandbox(SandboxCommand),
+    /// Print a JSON schema.
+    Schema(SchemaArgs),
+    /// Kept by a run, to clean up behind it should it be killed.
+    #[command(name = watchdog::SUBCOMMAND, hide = true)]
+    Watchdog { host: String, config: Utf8PathBuf, owner: String, workspace: Utf8PathBuf, lock: Utf8PathBuf },
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Human,
+    /// One JSON object per line.
+    Json,
+}
+
+#[derive(Debug, Args)]
+struct RepoArgs {
+    /// The repository; default: the one that the current folder is in.
+    #[arg(long, value_name = "DIR")]
+    repo: Option<Utf8PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The plan, a TOML file.
+    plan: Utf8PathBuf,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Validate everything and print what would happen; starts no container and writes nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// In a dry run: ask the engine for image ids and the network.
+    #[arg(long, requires = "dry_run")]
+    resolve: bool,
+    /// How many nodes run at once; default: the plan's `max_parallel`, else 4.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Only these nodes, with all that they need and every reviewer that gates them.
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Start nothing more after the first failure; what runs is let finish.
+    #[arg(long)]
+    fail_fast: bool,
+    /// `json`: one versioned event per line on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// Plans, TOML files.
+    #[arg(required = true)]
+    plans: Vec<Utf8PathBuf>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// `json`: one object per problem on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct ShowArgs {
+    /// A run's id, the beginning of one, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+#[derive(Debug, Args)]
+struct LogsArgs {
+    /// A run's id, the beginning of one, or `latest`.
+    run: String,
+    /// The node.
+    node: String,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Which attempt; default: the last.
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+    /// The log as it was written.
+    #[arg(long)]
+    raw: bool,
+    /// The log of stderr.
+    #[arg(long)]
+    stderr: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum SandboxCommand {
+    /// Build images from the recipes in this binary, under the names in the settings.
+    Build(BuildArgs),
+    /// Try images: launch, mount and prompt hand-over, without starting an agent.
+    Smoke(SmokeArgs),
+}
+
+#[derive(Debug, Args)]
+struct BuildArgs {
+    /// Runners whose images are built; default: all that the settings map, and the collector.
+    runners: Vec<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// The base image, where the pinned one cannot be pulled.
+    #[arg(long, env = "KEW_BASE_IMAGE", value_name = "IMAGE")]
+    base_image: Option<String>,
+    /// Certificates that downloads during a build need besides the public ones; they do not get into an image.
+    #[arg(long, env = "KEW_EXTRA_CA", value_name = "FILE")]
+    extra_ca: Option<Utf8PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct SmokeArgs {
+    /// Only this runner's image.
+    #[arg(long, value_name = "RUNNER")]
+    runner: Option<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+#[derive(Debug, Args)]
+struct SchemaArgs {
+    /// Which.
+    #[arg(value_enum, default_value = "plan")]
+    schema: schema::Which,
+}
+
+/// Runs the command line of this process; gives its exit code.
+pub fn main() -> u8 {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap's own: 0 for help and version, 2 for wrong arguments.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(crate::error::exit::USAGE);
+        }
+    };
+    let done = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::check(&args),
+        Command::Runs(args) => history::runs(&args),
+        Command::Show(args) => history::show(&args),
+        Command::Logs(args) => history::logs(&args),
+        Command::Sandbox(SandboxCommand::Build(args)) => sandbox::build(&args),
+        Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
+        Command::Schema(args) => schema::print(args.schema),
+        Command::Watchdog { host, config, owner, workspace, lock } => {
+            return watchdog::keep_watch(&watchdog::Watched { host, config, owner, workspace, lock });
+        }
+    };
+    done.unwrap_or_else(|failure| {
+        let mut text = if failure.rendered { failure.message } else { format!("error: {}", failure.message) };
+        if let Some(help) = failure.help {
+            text.push_str(&format!("\n  help: {help}"));
+        }
+        say(&text);
+        failure.code
+    })
+}
+
+/// A result, on stdout. A reader that went away is no error of ours.
+fn put(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+/// People's text, on stderr.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", text.trim_end());
+}
+
+/// Whether people's text may have colour.
+fn colour() -> bool {
+    use std::io::IsTerminal as _;
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

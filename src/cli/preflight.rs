@@ -1,0 +1,208 @@
+//! What must be right before the first container: images, credentials, the engine, the network, the mount. Every doubt
+//! stops the run here, with what to do.
+
+use std::{collections::BTreeMap, ffi::OsString, fs, os::unix::fs::MetadataExt as _, os::unix::fs::PermissionsExt as _};
+
+use camino::Utf8Path;
+
+use super::dry_run::network_of;
+use crate::{
+    config::Settings,
+    docker::{
+        argv::{Labels, Network},
+        client::{Docker, Engine},
+        network::check_allowlist,
+        sealed::{Access, Sealed, run_sealed},
+    },
+    error::Failure,
+    name::EnvName,
+    plan::spec::Plan,
+    run::{NodeSetup, fresh},
+    runners::{self, Runner},
+    text,
+};
+
+/// Whether a credential's variable is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialState {
+    /// Set, to something.
+    Set,
+    /// Set, to nothing.
+    Empty,
+    /// Not set.
+    Unset,
+}
+
+/// What a node of a plan comes down to, by the settings.
+#[derive(Clone)]
+pub struct Resolved {
+    /// Its runner.
+    pub runner: &'static dyn Runner,
+    /// Its image, as the settings name it.
+    pub image: String,
+    /// Its image's id, once the engine was asked.
+    pub image_id: Option<String>,
+    /// Its network.
+    pub network: Network,
+    /// Its credentials.
+    pub credentials: Vec<(EnvName, CredentialState)>,
+}
+
+/// Resolves every node by the settings. `env` looks variables up.
+pub fn resolve(plan: &Plan, settings: &Settings, env: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Resolved>, Failure> {
+    let of = |(ix, node): (usize, &crate::plan::spec::Node)| {
+        // The check has refused unknown runners and missing images already; here it is a bug to get so far.
+        let runner = runners::find(&node.runner).ok_or_else(|| Failure::usage(format!("unknown runner `{}`", node.runner)))?;
+        let image = settings.sandbox.image(&node.runner, node.toolchain.as_deref()).ok_or_else(|| {
+            Failure::usage(format!("node `{}`: the runner `{}` has no image", node.id, node.runner))
+                .help(format!("set `sandbox.images.{}`", node.runner))
+        })?;
+        let credentials = runner.required_credentials().iter().map(|name| {
+            let name = EnvName::new(*name).expect("a runner's credential names are written in its file and tested");
+            let state = match env(name.as_str()) {
+                None => CredentialState::Unset,
+                Some(value) if value.is_empty() => CredentialState::Empty,
+                Some(_) => CredentialState::Set,
+            };
+            (name, state)
+        });
+        Ok(Resolved {
+            runner,
+            image: image.to_owned(),
+            image_id: None,
+            network: network_of(plan, ix, settings),
+            credentials: credentials.collect(),
+        })
+    };
+    plan.nodes.iter().enumerate().map(of).collect()
+}
+
+/// Stops unless every runner of the run has a credential: one of its names set, none set but empty.
+pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
+    let mut problems: BTreeMap<&str, (String, Vec<&str>)> = BTreeMap::new();
+    for (ix, node) in nodes.iter().enumerate().filter(|(ix, node)| active[*ix] && !node.credentials.is_empty()) {
+        let names = |state| node.credentials.iter().filter(move |(_, s)| *s == state).map(|(name, _)| format!("`{name}`"));
+        let empty: Vec<String> = names(CredentialState::Empty).collect();
+        let what = if !empty.is_empty() {
+            format!("{} is set but empty", text::list(empty, "and"))
+        } else if names(CredentialState::Set).next().is_none() {
+            format!("none of its credentials is set: {}", text::list(names(CredentialState::Unset), "or"))
+        } else {
+            continue;
+        };
+        problems.entry(node.runner.name()).or_insert((what, Vec::new())).1.push(plan.nodes[ix].id.as_str());
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    let lines = problems.iter().map(|(runner, (what, nodes))| {
+        let nodes: Vec<String> = nodes.iter().map(|node| format!("`{node}`")).collect();
+        format!("runner `{runner}` (of {}): {what}", text::short_list(&nodes, 5))
+    });
+    let lines: Vec<String> = lines.collect();
+    Err(Failure::usage(lines.join("\n       ")).help("export one of the names with its value; unset what you do not use"))
+}
+
+/// Asks the engine for the id of every image that the run uses, and for the allowlist network if it is joined.
+pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) -> Result<(), Failure> {
+    let mut ids: BTreeMap<String, Option<String>> = BTreeMap::new();
+    let mut missing: BTreeMap<String, String> = BTreeMap::new();
+    for (_, node) in nodes.iter_mut().enumerate().filter(|(ix, _)| active[*ix]) {
+        let id = match ids.get(&node.image) {
+            Some(id) => id.clone(),
+            None => ids.entry(node.image.clone()).or_insert(docker.image_id(&node.image)?).clone(),
+        };
+        if id.is_none() {
+            missing.insert(node.image.clone(), node.runner.name().to_owned());
+        }
+        node.image_id = id;
+    }
+    if !missing.is_empty() {
+        let list = missing.keys().map(|image| format!("`{image}`"));
+        let runners: Vec<String> = missing.values().cloned().collect();
+        return Err(Failure::infrastructure(format!("no such image on the engine: {}", text::list(list, "and")))
+            .help(format!("build it: `kew sandbox build {}`; kew never pulls", runners.join(" "))));
+    }
+    let joins = nodes.iter().zip(active).any(|(node, active)| *active && node.network == Network::Allowlist);
+    if joins {
+        check_allowlist(docker)?;
+    }
+    Ok(())
+}
+
+/// kew's own helper image.
+pub fn collector_id(docker: &Docker, settings: &Settings) -> Result<String, Failure> {
+    let image = &settings.sandbox.collector;
+    docker.image_id(image)?.ok_or_else(|| {
+        Failure::infrastructure(format!("no such image on the engine: `{image}`, kew's own helper"))
+            .help("build it: `kew sandbox build collector`")
+    })
+}
+
+/// The settings against the engine's own bounds.
+pub fn check_engine(engine: &Engine, settings: &Settings) -> Result<(), Failure> {
+    let sandbox = &settings.sandbox;
+    if engine.cpus > 0 && sandbox.cpus > f64::from(engine.cpus) {
+        return Err(Failure::usage(format!("`sandbox.cpus` = {} is more than the engine has: {}", sandbox.cpus, engine.cpus))
+            .help(format!("set `sandbox.cpus` to at most {}", engine.cpus)));
+    }
+    if engine.memory > 0 && sandbox.memory.bytes() > engine.memory {
+        return Err(Failure::usage(format!(
+            "`sandbox.memory` = {} is more than the engine has: {}",
+            sandbox.memory,
+            crate::units::show_size(engine.memory)
+        ))
+        .help("lower it"));
+    }
+    Ok(())
+}
+
+/// Reads a nonce back through a container, and sees which user of this host the container's agent is. Proves that the
+/// engine mounts the very folder that kew writes to.
+pub fn probe_mount(docker: &Docker, collector: &str, labels: &Labels, checkouts: &Utf8Path) -> Result<(u32, u32), Failure> {
+    let folder = checkouts.join("probe");
+    let nonce = fresh(16);
+    let io = |error: std::io::Error| Failure::infrastructure(format!("the folder `{folder}` could not be written: {error}"));
+    fs::create_dir(&folder).map_err(io)?;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).map_err(io)?;
+    fs::write(folder.join("nonce"), &nonce).map_err(io)?;
+    let name = format!("kew-{}-probe-{}", labels.run, fresh(4));
+    let sealed = Sealed {
+        name: &name,
+        labels,
+        image: collector,
+        folder: folder.as_str(),
+        access: Access::Write,
+        script: "umask 022; : >/work/mine && cat /work/nonce",
+        args: &[],
+    };
+    let answer = run_sealed(docker, &sealed, None, std::time::Duration::from_secs(120))?;
+    if answer.code == Some(125) {
+        return Err(Failure::infrastructure(format!("docker could not start a container: {}", answer.stderr)));
+    }
+    if answer.text() != nonce {
+        return Err(Failure::infrastructure(format!(
+            "the docker engine does not mount this machine's `{checkouts}`: a file written there was not seen in a container ({})",
+            if answer.stderr.is_empty() { "it was empty" } else { &answer.stderr }
+        ))
+        .help("set `sandbox.checkout_dir` in your own settings file to a folder that the engine sees under the same path"));
+    }
+    let meta = fs::symlink_metadata(folder.join("mine")).map_err(io)?;
+    let owner = (meta.uid(), meta.gid());
+    // The file is the agent's; its folder is ours, so it may go.
+    fs::remove_dir_all(&folder).map_err(io)?;
+    Ok(owner)
+}
+
+/// The nodes of a run, with everything asked for.
+pub fn setups(nodes: &[Resolved]) -> Vec<NodeSetup> {
+    let of = |node: &Resolved| NodeSetup {
+        runner: node.runner,
+        image: node.image.clone(),
+        // Nodes that are not part of the run were not asked for, and are never launched.
+        image_id: node.image_id.clone().unwrap_or_default(),
+        credentials: node.credentials.iter().map(|(name, _)| name.clone()).collect(),
+        network: node.network,
+    };
+    nodes.iter().map(of).collect()
+}

@@ -1,0 +1,458 @@
+//! `kew run`: check, pre-flight, freeze, drive, tell, clean up; in this order, each step only if the one before held.
+//!
+//! Invariants: the lock comes before anything that another kew could take for a leftover; the watchdog before the first
+//! container; what was made for the run is gone at its end, whatever the end was.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{
+    Format, RunArgs, check::implied, colour, dry_run,
+    preflight::{self, Resolved},
+    put, say, setting,
+};
+use crate::{
+    config::Settings,
+    docker::{
+        argv::{Labels, Network},
+        client::Docker,
+        context,
+        events::Events,
+        sealed::{Access as SealedAccess, Sealed, run_sealed},
+    },
+    error::Failure,
+    git::{
+        access::{Access, grant},
+        base::UserRepo,
+        collect::CollectLimits,
+        mirror::Mirror,
+        refs,
+    },
+    name::{CommitId, EnvName, RunId},
+    plan::spec::{NodeIx, Plan},
+    process::query::RunAs,
+    record::{NodeStart, RunStart},
+    report,
+    run::{
+        self, Ended, Run,
+        contained::{Contained, Engine},
+        executor::Executor as _,
+        fresh,
+        ledger::{Ledger as _, Observer},
+        unix_ms,
+        watchdog::{Watchdog, Watched},
+    },
+    store::{
+        Store,
+        lock::{RunLock, lock_path, locks_dir},
+        mask::Masker,
+        shelf::Files,
+        state_id,
+    },
+    text,
+    workspace::{self, Workspace},
+};
+
+/// Nodes at once, where neither the flag nor the plan says.
+const DEFAULT_JOBS: usize = 4;
+
+/// Carries a plan out, or shows what that would do.
+pub fn run(args: &RunArgs) -> Result<u8, Failure> {
+    let work_tree = setting::work_tree(args.repo.repo.as_deref())?;
+    let settings = setting::settings(work_tree.as_deref())?;
+    let checked = match setting::check(&args.plan, work_tree.as_deref(), &settings)? {
+        Ok(checked) => checked,
+        Err(refused) => return Err(Failure::report(refused.problems.render(colour()))),
+    };
+    let active = active(&checked, &args.only)?;
+    let jobs = args.jobs.map(usize::from).or(checked.plan.epic.max_parallel).unwrap_or(DEFAULT_JOBS);
+    let resolved = preflight::resolve(&checked.plan, &settings, |name| std::env::var_os(name))?;
+    let repo = UserRepo::open(args.repo.repo.as_deref())?;
+    let base = repo.resolve(checked.plan.epic.base.as_deref())?;
+    let warnings = warnings(&repo, &settings, &resolved, &active)?;
+    let ready = Ready { args, settings, checked, active, jobs, resolved, repo, base, warnings };
+    if args.dry_run { ready.dry() } else { ready.real() }
+}
+
+/// A run whose plan, settings and base are known.
+struct Ready<'a> {
+    args: &'a RunArgs,
+    settings: Settings,
+    checked: setting::Checked,
+    active: Vec<bool>,
+    jobs: usize,
+    resolved: Vec<Resolved>,
+    repo: UserRepo,
+    base: CommitId,
+    warnings: Vec<String>,
+}
+
+impl Ready<'_> {
+    fn dry(mut self) -> Result<u8, Failure> {
+        if self.args.resolve {
+            // A folder of this process's own, gone at its end: nothing of the user's is written.
+            let config = tempfile::tempdir().map_err(|error| Failure::infrastructure(error.to_string()))?;
+            let docker = Docker::new(context::endpoint(|name| std::env::var_os(name))?, config.path());
+            preflight::check_engine(&docker.engine()?, &self.settings)?;
+            preflight::resolve_images(&docker, &mut self.resolved, &self.active)?;
+            preflight::collector_id(&docker, &self.settings)?;
+        }
+        let shown = dry_run::dry_run(dry_run::Given {
+            path: &self.args.plan,
+            plan: &self.checked.plan,
+            dag: &self.checked.dag,
+            active: &self.active,
+            base: &self.base,
+            settings: &self.settings,
+            nodes: &self.resolved,
+            jobs: self.jobs,
+            warnings: self.warnings,
+        });
+        put(&shown.render(self.args.format));
+        Ok(0)
+    }
+
+    fn real(mut self) -> Result<u8, Failure> {
+        preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
+        let host = context::endpoint(|name| std::env::var_os(name))?;
+        let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
+        let id = run_id()?;
+
+        let lock = RunLock::try_take(&lock_path(&state, &id))?
+            .ok_or_else(|| Failure::infrastructure(format!("the lock of the new run `{id}` is taken")))?;
+        let workspace = match Workspace::create(self.settings.sandbox.checkout_dir.as_deref(), &id, lock.path()) {
+            Ok(workspace) => workspace,
+            Err(error) => {
+                let _ = lock.remove();
+                return Err(error.into());
+            }
+        };
+        let docker = Docker::new(host, workspace.docker_config().as_std_path());
+        let done = self.in_workspace(&id, &state, &lock, &Arc::new(workspace), &docker);
+        let _ = lock.remove();
+        self.give_state_back(&state);
+        done
+    }
+
+    /// From the lock to the summary. The workspace is removed on every way out; so is the watchdog, unless the run was left.
+    fn in_workspace(
+        &mut self,
+        id: &RunId,
+        state: &Utf8Path,
+        lock: &RunLock,
+        workspace: &Arc<Workspace>,
+        docker: &Docker,
+    ) -> Result<u8, Failure> {
+        let engine = docker.engine()?;
+        preflight::check_engine(&engine, &self.settings)?;
+        preflight::resolve_images(docker, &mut self.resolved, &self.active)?;
+        let collector = preflight::collector_id(docker, &self.settings)?;
+        let labels = Labels { state: state_id(state)?, owner: fresh(8), run: id.to_string(), node: String::new(), attempt: 0 };
+        let clean = Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
+        self.reap(state, &clean);
+
+        let watched = Watched {
+            host: docker.host().to_owned(),
+            config: workspace.docker_config(),
+            owner: labels.owner.clone(),
+            workspace: workspace.root().to_owned(),
+            lock: lock.path().to_owned(),
+        };
+        let watchdog = Watchdog::start(&watched, lock.duplicate()?)
+            .map_err(|error| Failure::infrastructure(format!("the watchdog could not be started: {error}")))?;
+        let done = self.watched(id, state, workspace, docker, &labels, &engine.time, collector, &watchdog);
+        match &done {
+            Ok((_, true)) => {
+                say(&format!("left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})", labels.owner));
+                // Not dismissed: the watchdog sees the end of this process and cleans up.
+                std::process::exit(130);
+            }
+            _ => {
+                let removed = workspace.empty(|folder| clean.empty(folder));
+                if let Err(error) = removed {
+                    say(&format!("warning: the folder `{}` could not be removed: {error}", workspace.root()));
+                }
+                // The lock's file must outlive the watchdog's duplicate of it by nothing: it is removed by the caller.
+                if let Err(error) = watchdog.dismiss() {
+                    say(&format!("warning: the watchdog did not go: {error}"));
+                }
+            }
+        }
+        done.map(|(code, _)| code)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is one thing that the steps before have made")]
+    fn watched(
+        &mut self,
+        id: &RunId,
+        state: &Utf8Path,
+        workspace: &Arc<Workspace>,
+        docker: &Docker,
+        labels: &Labels,
+        since: &str,
+        collector: String,
+        watchdog: &Watchdog,
+    ) -> Result<(u8, bool), Failure> {
+        let register = watchdog.register();
+        let events = Events::listen(docker, &labels.owner, since, Arc::clone(&register))
+            .map_err(|error| Failure::infrastructure(format!("`docker events` could not be started: {error}")))?;
+        let probe = Labels { node: "probe".to_owned(), ..labels.clone() };
+        let agent = preflight::probe_mount(docker, &collector, &probe, &workspace.root().join("checkouts"))?;
+        let access = if rustix::process::geteuid().is_root() {
+            Access::Owner(RunAs { uid: agent.0, gid: agent.1 })
+        } else {
+            Access::Everyone
+        };
+
+        self.repo.create_ref(&refs::base(id), &self.base)?;
+        let git = self.repo.context(&workspace.git())?;
+        let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
+        let mut store = Store::open(state)?;
+        store.run_started(&self.start_row(id, labels)).map_err(|error| Failure::infrastructure(error.to_string()))?;
+
+        let credentials: HashMap<EnvName, OsString> = self
+            .resolved
+            .iter()
+            .flat_map(|node| node.credentials.iter())
+            .filter_map(|(name, _)| Some((name.clone(), std::env::var_os(name.as_str())?)))
+            .collect();
+        let masker = Masker::new(credentials.iter().map(|(name, value)| (name.to_string(), value.as_encoded_bytes())));
+        let executor = Engine(Arc::new(Contained {
+            docker: docker.clone(),
+            events,
+            labels: labels.clone(),
+            collector,
+            repo: self.repo.clone(),
+            mirror,
+            workspace: Arc::clone(workspace),
+            access,
+            credentials,
+            register,
+            limits: CollectLimits::default(),
+            controls: Mutex::default(),
+        }));
+        if let Some(gap) = executor.caps().gaps().next() {
+            return Err(Failure::infrastructure(format!("the engine cannot enforce `{gap}`")));
+        }
+        let shelf = Files { state: state.to_owned(), masker: Arc::new(masker) };
+        let run = Run {
+            id: id.clone(),
+            plan: &self.checked.plan,
+            dag: &self.checked.dag,
+            base: self.base.clone(),
+            nodes: preflight::setups(&self.resolved),
+            active: self.active.clone(),
+            jobs: self.jobs,
+            fail_fast: self.args.fail_fast,
+            limits: self.settings.sandbox.limits(),
+            log_max: self.settings.sandbox.log_max.bytes(),
+            grace: Duration::from_secs(self.settings.sandbox.stop_grace),
+            network: self.settings.sandbox.network,
+            warnings: self.warnings.clone(),
+        };
+        if self.args.format == Format::Human {
+            let gates = implied(&self.checked.plan, &self.checked.dag);
+            if !gates.is_empty() {
+                say(&format!("implied gates:\n{gates}"));
+            }
+        }
+        let mut reporter = Reporting(match self.args.format {
+            Format::Json => report::json(),
+            Format::Human => report::human(),
+        });
+        let ended = run::drive(&run, Arc::new(executor.clone()), Arc::new(shelf), &mut store, &mut reporter)
+            .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
+        executor.0.events.close();
+        reporter.0.finish();
+        if let Some(error) = &ended.broken {
+            say(&format!("error: {error}\n  help: is the disk full? what ran is stopped; commits so far are in refs/kew/{id}/"));
+        }
+        if self.args.format == Format::Human {
+            self.summary(&store, id, state, &ended);
+        }
+        Ok((ended.status.exit_code(), ended.left))
+    }
+
+    fn summary(&self, store: &Store, id: &RunId, state: &Utf8Path, ended: &Ended) {
+        match store.run(id.as_str()) {
+            Ok(detail) => put(&report::summary(&detail, state)),
+            Err(error) => say(&format!("warning: the summary could not be read: {error}; the run is `{}`", ended.status.word())),
+        }
+    }
+
+    fn start_row(&self, id: &RunId, labels: &Labels) -> RunStart {
+        let plan = &self.checked.plan;
+        let name = |node: NodeIx| plan.nodes[node].id.clone();
+        let nodes = (0..plan.nodes.len()).filter(|node| self.active[*node]).map(|ix| {
+            let (node, resolved) = (&plan.nodes[ix], &self.resolved[ix]);
+            NodeStart {
+                node: node.id.clone(),
+                runner: resolved.runner.name().to_owned(),
+                model: node.model.clone(),
+                image: resolved.image.clone(),
+                image_id: resolved.image_id.clone().unwrap_or_default(),
+                reviews: node.reviews.map(name),
+                commits: node.commits,
+                needs: node.needs.iter().copied().map(name).collect(),
+            }
+        });
+        let settings_json = serde_json::to_string(&self.settings).expect("settings are text, numbers and maps, which JSON can hold");
+        RunStart {
+            run: id.clone(),
+            epic: plan.epic.name.clone(),
+            plan_path: self.args.plan.to_string(),
+            plan_text: self.checked.text.clone(),
+            digest: self.digest(plan, &settings_json),
+            settings_json,
+            base: self.base.clone(),
+            network: self.settings.sandbox.network.word().to_owned(),
+            owner: labels.owner.clone(),
+            started: unix_ms(),
+            nodes: nodes.collect(),
+        }
+    }
+
+    /// Over everything that is frozen: plan, prompts, settings, image ids, base. Each part is preceded by its length.
+    fn digest(&self, plan: &Plan, settings_json: &str) -> String {
+        let prompts = plan.nodes.iter().map(|node| node.prompt.as_str());
+        let images = self.resolved.iter().map(|node| node.image_id.as_deref().unwrap_or_default());
+        let parts = [self.checked.text.as_str(), settings_json, self.base.as_str()].into_iter().chain(prompts).chain(images);
+        let mut bytes = Vec::new();
+        for part in parts {
+            bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        crate::digest::sha256_hex(bytes)
+    }
+
+    /// Removes what runs of this state folder left whose kew is dead: their lock is free.
+    fn reap(&self, state: &Utf8Path, clean: &Cleaner) {
+        let folder = self.settings.sandbox.checkout_dir.clone();
+        let folder = folder.or_else(|| Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
+        let ours = locks_dir(state);
+        let free = |lock: &Utf8Path| lock.parent() == Some(&*ours) && crate::store::lock::is_free(lock).unwrap_or(false);
+        let dead = folder.map(|folder| workspace::dead(&folder, free)).unwrap_or_default();
+        for (workspace, lock) in dead {
+            let Ok(Some(lock)) = RunLock::try_take(&lock) else { continue };
+            let run = lock.path().file_name().unwrap_or_default().to_owned();
+            let label = format!("kew.run={run}");
+            let containers = clean.docker.containers(&label).unwrap_or_default();
+            let gone = containers.iter().all(|container| clean.docker.remove(container).unwrap_or(false));
+            if gone && workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_ok() {
+                say(&format!("removed what the dead run {run} left: `{workspace}` and {}", text::plural(containers.len(), "container")));
+                let _ = lock.remove();
+            }
+        }
+    }
+
+    /// Files that root made in somebody else's repository become that person's again.
+    fn give_state_back(&self, state: &Utf8Path) {
+        let owner = self.repo.owner();
+        let root = rustix::process::geteuid().is_root();
+        if root && owner.uid != 0 && state.starts_with(self.repo.common_dir()) {
+            let _ = grant(state, Access::Owner(owner));
+        }
+    }
+}
+
+/// Empties folders of which an agent's user owns a part, by a container that may.
+struct Cleaner {
+    docker: Docker,
+    labels: Labels,
+    collector: String,
+}
+
+impl Cleaner {
+    fn empty(&self, folder: &Utf8Path) {
+        let name = format!("kew-{}-clean-{}", self.labels.run, fresh(4));
+        let labels = Labels { node: "clean".to_owned(), ..self.labels.clone() };
+        let sealed = Sealed {
+            name: &name,
+            labels: &labels,
+            image: &self.collector,
+            folder: folder.as_str(),
+            access: SealedAccess::Clean,
+            script: "find /work -mindepth 1 -depth -delete",
+            args: &[],
+        };
+        // What remains is found by the removal that follows, which is reported.
+        let _ = run_sealed(&self.docker, &sealed, None, Duration::from_secs(600));
+    }
+}
+
+/// Events of a run to whoever shows them.
+struct Reporting(Box<dyn report::Reporter>);
+
+impl Observer for Reporting {
+    fn event(&mut self, event: &crate::event::Stamped) {
+        self.0.event(event);
+    }
+
+    fn tick(&mut self, unix_ms: i64) {
+        self.0.tick(unix_ms);
+    }
+}
+
+/// Which nodes run: all, or the named ones with all that they need and all that gates them.
+fn active(checked: &setting::Checked, only: &[String]) -> Result<Vec<bool>, Failure> {
+    let nodes = &checked.plan.nodes;
+    if only.is_empty() {
+        return Ok(vec![true; nodes.len()]);
+    }
+    let mut wanted = Vec::new();
+    for name in only {
+        match nodes.iter().position(|node| node.id.as_str() == name) {
+            Some(node) => wanted.push(node),
+            None => {
+                let guess = text::did_you_mean(name, nodes.iter().map(|node| node.id.as_str()));
+                let guess = guess.map(|id| format!("; did you mean `{id}`?")).unwrap_or_default();
+                return Err(Failure::usage(format!("`--only {name}`: the plan has no such node{guess}")));
+            }
+        }
+    }
+    let mut active = vec![false; nodes.len()];
+    for node in checked.dag.closure_for_only(&wanted) {
+        active[node] = true;
+    }
+    Ok(active)
+}
+
+fn warnings(repo: &UserRepo, settings: &Settings, resolved: &[Resolved], active: &[bool]) -> Result<Vec<String>, Failure> {
+    let mut warnings = Vec::new();
+    let uncommitted = repo.uncommitted_count()?;
+    if uncommitted > 0 {
+        let what = text::plural(uncommitted, "uncommitted change");
+        warnings.push(format!("{what} in the work tree: agents see the base commit only"));
+    }
+    if settings.sandbox.network == Network::Open {
+        let mut exposed: Vec<String> = resolved
+            .iter()
+            .zip(active)
+            .filter(|(node, active)| **active && node.network == Network::Open)
+            .flat_map(|(node, _)| node.credentials.iter())
+            .filter(|(_, state)| *state == preflight::CredentialState::Set)
+            .map(|(name, _)| format!("`{name}`"))
+            .collect();
+        exposed.sort();
+        exposed.dedup();
+        warnings.push(if exposed.is_empty() {
+            "`sandbox.network = \"open\"`: containers have full network access".to_owned()
+        } else {
+            let names = text::list(exposed, "and");
+            format!("`sandbox.network = \"open\"` with {names} inside: a prompt-injected agent can send the credential anywhere")
+        });
+    }
+    Ok(warnings)
+}
+
+/// UTC start time and a random tail: sorts by time.
+fn run_id() -> Result<RunId, Failure> {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
+    RunId::new(format!("{now}-{}", fresh(3))).map_err(|error| Failure::infrastructure(format!("the run's id {error}")))
+}

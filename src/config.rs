@@ -1,0 +1,326 @@
+//! Settings: defaults, the user's file, the repository's `kew.toml`, `KEW_…` variables, flags; the last one wins.
+//!
+//! figment merges; this file says which keys exist, which of them a repository may not set, and words the errors so that
+//! they name the layer, the key and the remedy. Invariant: a repository can narrow, never open.
+
+use std::{collections::BTreeMap, ffi::OsString};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use figment::{
+    Figment,
+    providers::{Env, Format as _, Serialized, Toml},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    docker::argv::{Limits, Network},
+    units::{self, Size},
+};
+
+/// The repository's settings file.
+pub const REPOSITORY_FILE: &str = "kew.toml";
+
+/// All settings, merged and checked.
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// How agents are contained.
+    #[serde(default)]
+    pub sandbox: Sandbox,
+    /// Where kew keeps what it knows.
+    #[serde(default)]
+    pub state: State,
+}
+
+/// `[sandbox]`.
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sandbox {
+    /// Always true in this version: agents run in containers only.
+    pub enabled: bool,
+    /// Where containers may connect to: `allowlist` (default), `open` (full egress; not from a repository's file) or `none`.
+    pub network: Network,
+    /// The image of each runner. A runner that is not here does not run.
+    #[serde(default)]
+    pub images: BTreeMap<String, String>,
+    /// Named second image maps, chosen by a node's `toolchain`.
+    #[serde(default)]
+    pub toolchains: BTreeMap<String, Toolchain>,
+    /// kew's own helper image: it reads checkouts for the host.
+    pub collector: String,
+    /// Processes and threads in one container.
+    pub pids_limit: u32,
+    /// Memory of one container, tmpfs included, e.g. `4GiB`.
+    pub memory: Size,
+    /// CPUs of one container.
+    pub cpus: f64,
+    /// Size of `/tmp`.
+    pub tmp_size: Size,
+    /// Size of the agent's home.
+    pub home_size: Size,
+    /// The largest file that an agent may write.
+    pub file_size: Size,
+    /// The largest log of one stream of one attempt.
+    pub log_max: Size,
+    /// The folder that checkouts are made in; must be on a disk that the docker engine sees under the same path. Not from
+    /// a repository's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub checkout_dir: Option<Utf8PathBuf>,
+    /// Seconds between asking an agent to stop and killing it.
+    pub stop_grace: u64,
+}
+
+/// One toolchain: agents on top of a project's own tools.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Toolchain {
+    /// The image of each runner in this toolchain.
+    #[serde(default)]
+    pub images: BTreeMap<String, String>,
+}
+
+/// `[state]`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// The folder of the state; default `kew` in the repository's common git folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub dir: Option<Utf8PathBuf>,
+}
+
+impl Default for Sandbox {
+    fn default() -> Self {
+        let size = |bytes| Size::from_bytes(bytes);
+        Self {
+            enabled: true,
+            network: Network::Allowlist,
+            images: BTreeMap::new(),
+            toolchains: BTreeMap::new(),
+            collector: "kew-collector:latest".to_owned(),
+            pids_limit: 512,
+            memory: size(4 << 30),
+            cpus: 2.0,
+            tmp_size: size(512 << 20),
+            home_size: size(1 << 30),
+            file_size: size(2 << 30),
+            log_max: size(256 << 20),
+            checkout_dir: None,
+            stop_grace: 10,
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { sandbox: Sandbox::default(), state: State::default() }
+    }
+}
+
+/// Something wrong with a setting, for people.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct SettingsError {
+    /// Layer, key and what is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl SettingsError {
+    fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: Some(help.into()) }
+    }
+}
+
+/// Where settings come from, beside the defaults and the process's `KEW_…` variables.
+#[derive(Debug, Default)]
+pub struct Layers {
+    /// The user's file, if there is one.
+    pub user: Option<Utf8PathBuf>,
+    /// The repository's file, if there is one.
+    pub repository: Option<Utf8PathBuf>,
+}
+
+impl Layers {
+    /// The usual places. `env` looks variables up.
+    pub fn usual(work_tree: Option<&Utf8Path>, env: impl Fn(&str) -> Option<OsString>) -> Self {
+        let text = |name: &str| env(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty());
+        let home = text("XDG_CONFIG_HOME").or_else(|| text("HOME").map(|home| format!("{home}/.config")));
+        let user = home.map(|dir| Utf8PathBuf::from(dir).join("kew/config.toml")).filter(|path| path.exists());
+        let repository = work_tree.map(|dir| dir.join(REPOSITORY_FILE)).filter(|path| path.exists());
+        Self { user, repository }
+    }
+
+    /// Merges and checks.
+    pub fn load(&self) -> Result<Settings, SettingsError> {
+        let mut figment = Figment::from(Serialized::defaults(Settings::default()));
+        if let Some(path) = &self.user {
+            parsed(path)?;
+            figment = figment.merge(Toml::file_exact(path.as_std_path()));
+        }
+        if let Some(path) = &self.repository {
+            refuse_openings(path, &parsed(path)?)?;
+            figment = figment.merge(Toml::file_exact(path.as_std_path()));
+        }
+        // Every setting lives in a table, so a name without `__` is not one of ours (KEW_PROMPT_FILE is the image's).
+        figment = figment.merge(Env::prefixed("KEW_").filter(|name| name.as_str().contains("__")).split("__"));
+        let settings: Settings = figment.extract().map_err(|error| reword(&error))?;
+        check(&settings)?;
+        Ok(settings)
+    }
+}
+
+/// A settings file as a table; its syntax errors keep toml's line and caret.
+fn parsed(path: &Utf8Path) -> Result<toml::Table, SettingsError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| SettingsError::new(format!("`{path}` could not be read: {error}"), "make it readable, or remove it"))?;
+    text.parse().map_err(|error| SettingsError {
+        message: format!("`{path}` is not valid TOML: {}", error.to_string().trim_end()),
+        help: None,
+    })
+}
+
+/// Keys that only the user may set, and what the refusal says.
+fn refuse_openings(path: &Utf8Path, table: &toml::Table) -> Result<(), SettingsError> {
+    let sandbox = |key: &str| table.get("sandbox").and_then(|sandbox| sandbox.get(key));
+    let refuse = |key: &str, why: &str| {
+        Err(SettingsError::new(
+            format!("`{path}` sets `{key}`, which a repository may not: {why}"),
+            "if you want it for yourself, set it in your own settings file, `~/.config/kew/config.toml`, and remove it from the repository's",
+        ))
+    };
+    if sandbox("enabled").is_some_and(|value| value.as_bool() != Some(true)) {
+        return refuse("sandbox.enabled", "it would run agents outside a container");
+    }
+    if sandbox("network").is_some_and(|value| value.as_str() == Some("open")) {
+        return refuse("sandbox.network = \"open\"", "it would give agents full network access");
+    }
+    if sandbox("checkout_dir").is_some() {
+        return refuse("sandbox.checkout_dir", "it would choose where kew writes on your machine");
+    }
+    if sandbox("collector").is_some() {
+        return refuse("sandbox.collector", "it would choose the image that reads what agents bring");
+    }
+    if table.get("state").is_some() {
+        return refuse("state", "it would choose where kew writes on your machine");
+    }
+    for (key, why) in [
+        ("notify", "it would run or call something of its choice"),
+        ("runners", "it would define what receives your credentials"),
+        ("credentials", "it would choose which of your credentials is used"),
+        ("policy", "the policy is what a repository is measured against"),
+    ] {
+        if table.get(key).is_some() {
+            return refuse(key, why);
+        }
+    }
+    if table.get("publish").and_then(|publish| publish.get("remote")).is_some() {
+        return refuse("publish.remote", "it would choose where your commits go");
+    }
+    Ok(())
+}
+
+/// figment's error in kew's words: the key without its profile, the layer, the remedy.
+fn reword(error: &figment::Error) -> SettingsError {
+    let layer = error.metadata.as_ref().map_or_else(
+        || "the settings".to_owned(),
+        |metadata| match metadata.source.as_ref().and_then(|source| source.file_path()) {
+            Some(path) => format!("`{}`", path.display()),
+            None if metadata.name.contains("environment") => "the environment (a `KEW_…` variable)".to_owned(),
+            None => metadata.name.to_string(),
+        },
+    );
+    let at = error.path.join(".");
+    let at = if at.is_empty() { String::new() } else { format!(", key `{at}`") };
+    use figment::error::Kind;
+    let what = match &error.kind {
+        Kind::UnknownField(field, known) => {
+            let guess = crate::text::did_you_mean(field, known.iter().copied());
+            let guess = guess.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+            format!("unknown key `{field}`{guess}")
+        }
+        Kind::InvalidType(found, wanted) => format!("found {found}, but {wanted} is wanted"),
+        Kind::InvalidValue(found, wanted) => format!("found {found}, but {wanted} is wanted"),
+        other => other.to_string(),
+    };
+    SettingsError { message: format!("{layer}{at}: {what}"), help: Some("`kew schema settings` prints every key with its meaning".into()) }
+}
+
+fn check(settings: &Settings) -> Result<(), SettingsError> {
+    let sandbox = &settings.sandbox;
+    if !sandbox.enabled {
+        return Err(SettingsError::new(
+            "`sandbox.enabled = false` is set, but this version of kew runs agents in containers only",
+            "remove the key",
+        ));
+    }
+    let tmpfs = sandbox.tmp_size.bytes().saturating_add(sandbox.home_size.bytes());
+    if tmpfs > sandbox.memory.bytes() / 2 {
+        return Err(SettingsError::new(
+            format!(
+                "`sandbox.tmp_size` + `sandbox.home_size` = {} is more than half of `sandbox.memory` = {}; both count as memory",
+                units::show_size(tmpfs),
+                sandbox.memory
+            ),
+            "raise `sandbox.memory`, or lower the two sizes",
+        ));
+    }
+    if !(sandbox.cpus.is_finite() && sandbox.cpus > 0.0) {
+        return Err(SettingsError::new(format!("`sandbox.cpus` = {} is not a positive number", sandbox.cpus), "set it to e.g. 2"));
+    }
+    if sandbox.pids_limit == 0 || sandbox.memory.bytes() < 16 << 20 {
+        return Err(SettingsError::new(
+            "`sandbox.pids_limit` must be at least 1 and `sandbox.memory` at least 16MiB",
+            "raise them: an agent needs some hundred processes and some GiB",
+        ));
+    }
+    for (key, dir) in [("sandbox.checkout_dir", &sandbox.checkout_dir), ("state.dir", &settings.state.dir)] {
+        if let Some(dir) = dir.as_ref().filter(|dir| !dir.is_absolute()) {
+            return Err(SettingsError::new(format!("`{key}` = `{dir}` is not an absolute path"), "write the whole path"));
+        }
+    }
+    let toolchains = sandbox.toolchains.iter().flat_map(|(name, toolchain)| {
+        toolchain.images.iter().map(move |(runner, image)| (format!("sandbox.toolchains.{name}.images.{runner}"), image))
+    });
+    let images = sandbox.images.iter().map(|(runner, image)| (format!("sandbox.images.{runner}"), image));
+    for (key, image) in images.chain(toolchains).chain([("sandbox.collector".to_owned(), &sandbox.collector)]) {
+        if !image_name(image) {
+            return Err(SettingsError::new(
+                format!("`{key}` = `{}` is not an image name", image.escape_default()),
+                "write it like `kew-shell:latest` or `name@sha256:…`; it starts with a-z or 0-9",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What docker takes as an image, and nothing that could be read as an option.
+fn image_name(image: &str) -> bool {
+    let first = image.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    first && image.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/:@".contains(&b))
+}
+
+impl Sandbox {
+    /// The image that a runner gets, in a toolchain or without; `None` = it does not run.
+    pub fn image(&self, runner: &str, toolchain: Option<&str>) -> Option<&str> {
+        let images = match toolchain {
+            None => &self.images,
+            Some(name) => &self.toolchains.get(name)?.images,
+        };
+        images.get(runner).map(String::as_str)
+    }
+
+    /// The bounds of a container.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            pids: self.pids_limit,
+            memory: self.memory.bytes(),
+            cpus: self.cpus,
+            tmp_size: self.tmp_size.bytes(),
+            home_size: self.home_size.bytes(),
+            file_size: self.file_size.bytes(),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the command line says when it cannot go on, and the exit code of each kind. The one place where errors become
+//! exit codes.
+
+use crate::{
+    config::SettingsError,
+    docker::{client::DockerError, context::ContextError, network::NetworkError},
+    git::error::GitError,
+    store::{FileError, StoreError},
+    workspace::WorkspaceError,
+};
+
+/// Exit codes of kew.
+pub mod exit {
+    /// All passed.
+    pub const PASSED: u8 = 0;
+    /// Plan, settings or arguments are wrong; nothing ran.
+    pub const USAGE: u8 = 2;
+    /// Docker, git, disk or the state failed.
+    pub const INFRASTRUCTURE: u8 = 4;
+}
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub code: u8,
+    /// What happened, for people. May have several lines if `rendered`.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+    /// The message is already a complete report and gets no prefix.
+    pub rendered: bool,
+}
+
+impl Failure {
+    /// Plan, settings or arguments are wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { code: exit::USAGE, message: message.into(), help: None, rendered: false }
+    }
+
+    /// Docker, git, disk or the state failed.
+    pub fn infrastructure(message: impl Into<String>) -> Self {
+        Self { code: exit::INFRASTRUCTURE, message: message.into(), help: None, rendered: false }
+    }
+
+    /// A complete report about a plan.
+    pub fn report(message: impl Into<String>) -> Self {
+        Self { code: exit::USAGE, message: message.into(), help: None, rendered: true }
+    }
+
+    /// With advice.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl From<SettingsError> for Failure {
+    fn from(error: SettingsError) -> Self {
+        Self { help: error.help, ..Self::usage(error.message) }
+    }
+}
+
+impl From<GitError> for Failure {
+    fn from(error: GitError) -> Self {
+        let failure = match &error {
+            GitError::NoRepository(_)
+            | GitError::PartialClone(_)
+            | GitError::NoCommits
+            | GitError::UnknownBase { .. }
+            | GitError::AmbiguousBase { .. }
+            | GitError::BadPath(_) => Self::usage(error.to_string()),
+            _ => Self::infrastructure(error.to_string()),
+        };
+        Self { help: error.hint().map(str::to_owned), ..failure }
+    }
+}
+
+impl From<DockerError> for Failure {
+    fn from(error: DockerError) -> Self {
+        Self::infrastructure(error.to_string()).help("is a docker engine running, and may this user use it? `docker info` tells")
+    }
+}
+
+impl From<ContextError> for Failure {
+    fn from(error: ContextError) -> Self {
+        Self::infrastructure(error.to_string()).help("set DOCKER_HOST to a unix socket, or `docker context use` one that has one")
+    }
+}
+
+impl From<NetworkError> for Failure {
+    fn from(error: NetworkError) -> Self {
+        let help = match &error {
+            NetworkError::Docker(_) => return Self::infrastructure(error.to_string()),
+            NetworkError::Absent => {
+                "make it: `docker network create --internal --label kew.net=1 kew-allowlist`; or set `sandbox.network` to `none`"
+            }
+            NetworkError::Foreign(_) => {
+                "remove or rename it, then make kew's: `docker network create --internal --label kew.net=1 kew-allowlist`"
+            }
+        };
+        Self::infrastructure(error.to_string()).help(help)
+    }
+}
+
+impl From<WorkspaceError> for Failure {
+    fn from(error: WorkspaceError) -> Self {
+        Self::infrastructure(error.to_string()).help("set `sandbox.checkout_dir` in your own settings file to a folder on a local disk")
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::infrastructure(error.to_string())
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        Self::infrastructure(error.to_string())
+    }
+}

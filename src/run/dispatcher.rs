@@ -1,0 +1,528 @@
+//! Decides, message by message, what a run does next. A state machine on values: time and randomness come in, actions go
+//! out; whoever drives it performs the actions in their order.
+//!
+//! Invariants: every start is recorded before it is launched, every end before anything that follows from it; nothing
+//! starts after a stop; an end that was not awaited changes nothing.
+
+use std::time::Duration;
+
+use super::{
+    executor::{Source, StopHow},
+    node::{Progress, Report, Told},
+};
+use crate::{
+    event::RunEvent,
+    name::{CommitId, NodeId},
+    outcome::{Kind, StopCause},
+    plan::{
+        dag::{Dag, Why},
+        input::InputFrom,
+        spec::{NodeIx, Plan},
+    },
+    record::NodeState,
+    sched::{End, Sched, Skip, Wait, Waits},
+    stream::Tokens,
+    units,
+    verdict::Judged,
+};
+
+/// Time, as the driver sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// Since the run began; never goes back.
+    pub since: Duration,
+    /// Unix milliseconds.
+    pub unix_ms: i64,
+}
+
+/// What the driver does for the dispatcher.
+#[derive(Debug)]
+pub enum Action {
+    /// Record the start of an attempt, then launch it.
+    Launch(Launch),
+    /// Record the end of an attempt.
+    Ended {
+        /// Its report.
+        report: Box<Report>,
+        /// Where its node stands.
+        state: NodeState,
+        /// When it began, unix milliseconds.
+        started: i64,
+    },
+    /// Record a node that changed without an attempt.
+    Node {
+        /// The node.
+        node: NodeIx,
+        /// Where it stands.
+        state: NodeState,
+        /// Why.
+        reason: String,
+    },
+    /// Stop an attempt, for this cause.
+    Stop {
+        /// The node.
+        node: NodeIx,
+        /// Why; kept with the node so that its end is judged by it.
+        cause: StopCause,
+        /// How.
+        how: StopHow,
+    },
+    /// Tell.
+    Tell(RunEvent),
+}
+
+/// A node to be launched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The node.
+    pub node: NodeIx,
+    /// Its attempt.
+    pub attempt: u32,
+    /// What it starts from.
+    pub source: Source,
+    /// For a reviewer: the reviewed commit.
+    pub reviewed: Option<CommitId>,
+}
+
+/// How the whole run stopped or is being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stopping {
+    No,
+    /// Nothing new starts (`--fail-fast`).
+    FailFast,
+    /// The state cannot be written.
+    Broken,
+    /// A person asked.
+    Asked,
+    /// A person asked twice.
+    AskedTwice,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Everything passed.
+    Passed,
+    /// A node failed.
+    Failed,
+    /// A person must decide.
+    Held,
+    /// Stopped by a person.
+    Interrupted,
+    /// Docker, git, disk or the state failed.
+    Infrastructure,
+}
+
+impl Status {
+    /// The word in state and events.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Held => "held",
+            Self::Interrupted => "interrupted",
+            Self::Infrastructure => "infrastructure",
+        }
+    }
+
+    /// The status of a run whose end could not be written down.
+    pub fn max_with_broken(self) -> Self {
+        if self == Self::Interrupted { self } else { Self::Infrastructure }
+    }
+
+    /// kew's exit code.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Passed => 0,
+            Self::Failed => 1,
+            Self::Held => 3,
+            Self::Infrastructure => 4,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Live {
+    attempt: u32,
+    started_unix: i64,
+    deadline: Option<Duration>,
+    stopping: bool,
+    result: Option<CommitId>,
+    reason: Option<String>,
+    infrastructure: bool,
+}
+
+/// The run.
+pub struct Dispatcher<'a> {
+    plan: &'a Plan,
+    base: CommitId,
+    sched: Sched,
+    live: Vec<Live>,
+    fail_fast: bool,
+    stopping: Stopping,
+    grace: Duration,
+    int_first: Vec<bool>,
+    tokens: Option<Tokens>,
+    cost_usd: Option<f64>,
+    cost_at_least: bool,
+    ended: usize,
+}
+
+/// What a dispatcher is made for.
+pub struct Setup<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its graph.
+    pub dag: &'a Dag,
+    /// The pinned base.
+    pub base: CommitId,
+    /// Which nodes are part of the run; closed under needs and gates.
+    pub active: Vec<bool>,
+    /// How many run at once.
+    pub jobs: usize,
+    /// Start nothing more after the first failure.
+    pub fail_fast: bool,
+    /// Time between the first signal and SIGKILL.
+    pub grace: Duration,
+    /// For each node: SIGINT first.
+    pub int_first: Vec<bool>,
+}
+
+impl<'a> Dispatcher<'a> {
+    /// Nothing has started yet.
+    pub fn new(setup: Setup<'a>) -> Self {
+        let waits = waits(setup.plan, setup.dag);
+        Self {
+            sched: Sched::new(waits, setup.active, setup.jobs),
+            live: setup.plan.nodes.iter().map(|_| Live::default()).collect(),
+            plan: setup.plan,
+            base: setup.base,
+            fail_fast: setup.fail_fast,
+            stopping: Stopping::No,
+            grace: setup.grace,
+            int_first: setup.int_first,
+            tokens: None,
+            cost_usd: None,
+            cost_at_least: false,
+            ended: 0,
+        }
+    }
+
+    /// Starts what may start.
+    pub fn start(&mut self, now: Now) -> Vec<Action> {
+        let mut actions = Vec::new();
+        while let Some(node) = self.sched.start_next() {
+            let live = &mut self.live[node];
+            live.attempt += 1;
+            live.started_unix = now.unix_ms;
+            let attempt = live.attempt;
+            let source = self.source(node);
+            let reviewed = self.plan.nodes[node].reviews.and_then(|subject| self.live[subject].result.clone());
+            actions.push(Action::Launch(Launch { node, attempt, source, reviewed }));
+        }
+        actions
+    }
+
+    /// Takes a message from a node.
+    pub fn told(&mut self, told: Told, now: Now) -> Vec<Action> {
+        match told {
+            Told::Progress(progress) => vec![Action::Tell(self.progress(progress))],
+            Told::Started(node) => {
+                self.live[node].deadline = self.plan.nodes[node].timeout.map(|timeout| now.since + timeout);
+                Vec::new()
+            }
+            Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
+            Told::Ended(report) => self.ended(report, now),
+        }
+    }
+
+    /// The earliest deadline of a running node.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.sched.running().filter(|node| !self.live[*node].stopping).filter_map(|node| self.live[node].deadline).min()
+    }
+
+    /// Stops the nodes whose deadline has passed.
+    pub fn tick(&mut self, now: Now) -> Vec<Action> {
+        let late: Vec<NodeIx> = self
+            .sched
+            .running()
+            .filter(|node| !self.live[*node].stopping && self.live[*node].deadline.is_some_and(|deadline| deadline <= now.since))
+            .collect();
+        let length = |node: NodeIx| self.plan.nodes[node].timeout.map(units::show_duration).unwrap_or_default();
+        late.into_iter().filter_map(|node| self.stop_node(node, StopCause::Deadline(length(node)))).collect()
+    }
+
+    /// A person asks to stop: the first time with a grace, the second time at once.
+    pub fn interrupt(&mut self) -> Vec<Action> {
+        let twice = self.stopping >= Stopping::Asked;
+        self.stopping = if twice { Stopping::AskedTwice } else { Stopping::Asked };
+        self.sched.stop();
+        let running: Vec<NodeIx> = self.sched.running().collect();
+        running
+            .into_iter()
+            .map(|node| {
+                self.live[node].stopping = true;
+                let how = if twice { StopHow::Now } else { self.gently(node) };
+                Action::Stop { node, cause: StopCause::Asked, how }
+            })
+            .collect()
+    }
+
+    /// The state cannot be written: nothing starts, everything stops.
+    pub fn broken(&mut self) -> Vec<Action> {
+        let actions = self.interrupt();
+        self.stopping = Stopping::Broken;
+        actions
+    }
+
+    /// Nothing runs and nothing can start.
+    pub fn done(&self) -> bool {
+        self.sched.idle()
+    }
+
+    /// Where the nodes that never ran stand at the end, with the reason: held up by a person's decision, or stopped.
+    pub fn leftovers(&self) -> Vec<(NodeIx, NodeState, String)> {
+        let waiting = self.sched.nodes().filter(|node| self.sched.state(*node) == NodeState::Waiting);
+        waiting
+            .map(|node| match self.stopping {
+                Stopping::No => (node, NodeState::Waiting, self.waits_reason(node)),
+                Stopping::FailFast => (node, NodeState::Skipped, "the run stopped at its first failure".to_owned()),
+                Stopping::Broken => (node, NodeState::Cancelled, "the run stopped because its state could not be written".to_owned()),
+                Stopping::Asked | Stopping::AskedTwice => (node, NodeState::Cancelled, "the run was stopped before it started".to_owned()),
+            })
+            .collect()
+    }
+
+    /// How the run ended; worst first.
+    pub fn status(&self) -> Status {
+        if matches!(self.stopping, Stopping::Asked | Stopping::AskedTwice) {
+            return Status::Interrupted;
+        }
+        if self.stopping == Stopping::Broken || self.live.iter().any(|live| live.infrastructure) {
+            return Status::Infrastructure;
+        }
+        let any = |wanted: NodeState| self.sched.nodes().any(|node| self.sched.state(node) == wanted);
+        if any(NodeState::Failed) {
+            Status::Failed
+        } else if any(NodeState::Held) || any(NodeState::Waiting) {
+            Status::Held
+        } else {
+            Status::Passed
+        }
+    }
+
+    /// Where a node stands.
+    pub fn state(&self, node: NodeIx) -> NodeState {
+        self.sched.state(node)
+    }
+
+    /// Why a node stands where it stands.
+    pub fn reason(&self, node: NodeIx) -> Option<&str> {
+        self.live[node].reason.as_deref()
+    }
+
+    /// Running nodes.
+    pub fn running(&self) -> Vec<NodeId> {
+        self.sched.running().map(|node| self.plan.nodes[node].id.clone()).collect()
+    }
+
+    /// Sums over all ended attempts: tokens, dollars, and whether the dollars are only "at least".
+    pub fn spent(&self) -> (Option<Tokens>, Option<f64>, bool) {
+        (self.tokens, self.cost_usd, self.cost_at_least && self.ended > 0)
+    }
+
+    fn progress(&self, progress: Progress) -> RunEvent {
+        RunEvent::NodeProgress {
+            node: self.plan.nodes[progress.node].id.clone(),
+            attempt: self.live[progress.node].attempt,
+            phase: progress.phase.to_owned(),
+            tokens: progress.tokens,
+            cost_usd: progress.cost_usd,
+            activity: progress.activity,
+        }
+    }
+
+    fn gently(&self, node: NodeIx) -> StopHow {
+        StopHow::Grace { int_first: self.int_first[node], grace: self.grace }
+    }
+
+    fn stop_node(&mut self, node: NodeIx, cause: StopCause) -> Option<Action> {
+        if self.sched.state(node) != NodeState::Running || self.live[node].stopping {
+            return None;
+        }
+        self.live[node].stopping = true;
+        Some(Action::Stop { node, cause, how: self.gently(node) })
+    }
+
+    fn ended(&mut self, report: Box<Report>, now: Now) -> Vec<Action> {
+        let node = report.node;
+        if self.sched.state(node) != NodeState::Running || self.live[node].attempt != report.attempt {
+            return Vec::new();
+        }
+        self.add_up(&report);
+        let end = end_of(&report);
+        let live = &mut self.live[node];
+        live.deadline = None;
+        live.stopping = false;
+        live.infrastructure = report.outcome.kind == Kind::Infrastructure;
+        live.reason.clone_from(&report.outcome.reason);
+        let reviews = self.plan.nodes[node].reviews;
+        let result = match reviews {
+            Some(subject) => self.live[subject].result.clone(),
+            None => report.collected.head.clone().or_else(|| report.input.clone()),
+        };
+        self.live[node].result = result;
+
+        let skips = self.sched.end(node, end);
+        let state = self.sched.state(node);
+        let mut follow = Vec::new();
+        self.tell_end(node, &report, state, now, &mut follow);
+        if end == End::ChangesRequested
+            && let Some(subject) = reviews
+        {
+            self.hold_subject(node, subject, &report, &mut follow);
+        }
+        for skip in skips {
+            let reason = self.skip_reason(&skip);
+            self.live[skip.node].reason = Some(reason.clone());
+            follow.push(Action::Node { node: skip.node, state: NodeState::Skipped, reason: reason.clone() });
+            let id = self.plan.nodes[skip.node].id.clone();
+            follow.push(Action::Tell(RunEvent::NodeSkipped { node: id, reason }));
+        }
+        if self.fail_fast && end == End::Failed && self.stopping == Stopping::No {
+            self.stopping = Stopping::FailFast;
+            self.sched.stop();
+        }
+        let started = self.live[node].started_unix;
+        let mut actions = vec![Action::Ended { report, state, started }];
+        actions.append(&mut follow);
+        actions.append(&mut self.start(now));
+        actions
+    }
+
+    fn tell_end(&self, node: NodeIx, report: &Report, state: NodeState, now: Now, follow: &mut Vec<Action>) {
+        let id = self.plan.nodes[node].id.clone();
+        for warning in &report.warnings {
+            follow.push(Action::Tell(RunEvent::Warning { message: format!("`{id}`: {warning}") }));
+        }
+        follow.push(Action::Tell(RunEvent::NodeEnded {
+            node: id.clone(),
+            attempt: report.attempt,
+            state,
+            outcome: report.outcome.kind.word().to_owned(),
+            reason: report.outcome.reason.clone(),
+            duration_ms: now.unix_ms - self.live[node].started_unix,
+            tokens: report.account.tokens(),
+            cost_usd: report.cost_usd(),
+            head: report.collected.head.as_ref().map(ToString::to_string),
+            commits: report.collected.work.commits,
+            git_ref: report.collected.git_ref.clone(),
+            logs: report.files.clone(),
+        }));
+        if let (Some((judged, _)), Some(subject)) = (&report.verdict, self.plan.nodes[node].reviews) {
+            follow.push(Action::Tell(RunEvent::Verdict {
+                node: id,
+                subject: self.plan.nodes[subject].id.clone(),
+                verdict: judged.word().to_owned(),
+                summary: judged.summary(),
+            }));
+        }
+    }
+
+    /// A reviewer asks for changes and no round is left for them: the subject waits for a person.
+    fn hold_subject(&mut self, reviewer: NodeIx, subject: NodeIx, report: &Report, follow: &mut Vec<Action>) {
+        let summary = report.verdict.as_ref().map(|(judged, _)| judged.summary()).unwrap_or_default();
+        let reason = format!("`{}` asks for changes: {summary}", self.plan.nodes[reviewer].id);
+        self.live[reviewer].reason = Some(format!("asks for changes: {summary}"));
+        let joined = match (self.sched.state(subject), self.live[subject].reason.take()) {
+            (NodeState::Held, Some(before)) => format!("{before}; {reason}"),
+            _ => reason,
+        };
+        self.sched.hold(subject);
+        self.live[subject].reason = Some(joined.clone());
+        follow.push(Action::Node { node: subject, state: NodeState::Held, reason: joined.clone() });
+        let id = self.plan.nodes[subject].id.clone();
+        follow.push(Action::Tell(RunEvent::NodeHeld { node: id, reason: joined }));
+    }
+
+    fn add_up(&mut self, report: &Report) {
+        self.ended += 1;
+        if let Some(tokens) = report.account.tokens() {
+            *self.tokens.get_or_insert_default() += tokens;
+        }
+        match report.cost_usd() {
+            Some(usd) => *self.cost_usd.get_or_insert(0.0) += usd,
+            // An attempt whose container never ran spent nothing.
+            None if report.exit.is_some() || report.account.session.is_some() => self.cost_at_least = true,
+            None => {}
+        }
+    }
+
+    fn source(&self, node: NodeIx) -> Source {
+        let result = |node: NodeIx| self.live[node].result.clone().unwrap_or_else(|| self.base.clone());
+        match self.plan.input_sources(node) {
+            InputFrom::Base => Source::One(self.base.clone()),
+            InputFrom::Reviewed(subject) => Source::One(result(subject)),
+            InputFrom::Node(from) => Source::One(result(from)),
+            InputFrom::Needs(mut needs) => {
+                // Plan order, so that the order of writing them changes no commit id.
+                needs.sort_unstable();
+                match needs.as_slice() {
+                    [one] => Source::One(result(*one)),
+                    many => Source::Merge(many.iter().map(|need| (self.plan.nodes[*need].id.clone(), result(*need))).collect()),
+                }
+            }
+        }
+    }
+
+    fn skip_reason(&self, skip: &Skip) -> String {
+        format!("{} {}", self.rule(skip.because), skip.state.word())
+    }
+
+    fn waits_reason(&self, node: NodeIx) -> String {
+        let Some(wait) = self.sched.waits_for(node) else { return "waits".to_owned() };
+        let state = match self.sched.state(wait.node) {
+            NodeState::Passed => "asks for changes",
+            other => other.word(),
+        };
+        format!("{} {state}", self.rule(wait))
+    }
+
+    /// `needs `x`, which is …` without the end.
+    fn rule(&self, wait: Wait) -> String {
+        let id = &self.plan.nodes[wait.node].id;
+        match wait.why {
+            Why::Written => format!("needs `{id}`, which is"),
+            Why::Subject => format!("reviews `{id}`, which is"),
+            Why::Gate => {
+                let subject = self.plan.nodes[wait.node].reviews.map(|subject| self.plan.nodes[subject].id.to_string());
+                format!("gated by `{id}`, the reviewer of `{}`, which is", subject.unwrap_or_default())
+            }
+        }
+    }
+}
+
+fn end_of(report: &Report) -> End {
+    match (report.outcome.kind.state(), &report.verdict) {
+        (NodeState::Passed, Some((Judged::RequestChanges(_), _))) => End::ChangesRequested,
+        // A reviewer without an approval never counts as passed, whatever else was said.
+        (NodeState::Passed, Some((Judged::Held(_), _))) | (NodeState::Held, _) => End::Held,
+        (NodeState::Passed, _) => End::Passed,
+        (NodeState::Cancelled, _) => End::Cancelled,
+        _ => End::Failed,
+    }
+}
+
+/// Needs, the subject of a reviewer, and the gates that no need has already waited for.
+fn waits(plan: &Plan, dag: &Dag) -> Waits {
+    let of = |node: NodeIx| {
+        let needs = dag.needs(node).iter().map(|need| Wait { node: need.node, why: need.why });
+        let mut on: Vec<Wait> = needs.collect();
+        let known: std::collections::HashSet<NodeIx> = on.iter().map(|wait| wait.node).collect();
+        let gates = dag.gate_edges(node).iter().filter(|gate| !known.contains(gate));
+        on.extend(gates.map(|&node| Wait { node, why: Why::Gate }));
+        on
+    };
+    Waits { on: (0..plan.nodes.len()).map(of).collect() }
+}

@@ -1,0 +1,71 @@
+//! The ports to what a run writes down: rows in one store, files on a shelf, events to whoever shows them.
+//!
+//! The store's trouble stops a run, since nothing may be lost; a reporter's trouble never does, so it returns nothing.
+
+use std::{borrow::Cow, io};
+
+use crate::{
+    event::Stamped,
+    lines::Line,
+    name::AttemptKey,
+    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+};
+
+/// The store refused a row.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the state could not be written: {0}")]
+pub struct LedgerError(pub String);
+
+/// Takes rows, one transaction per call.
+pub trait Ledger {
+    /// The run begins.
+    fn run_started(&mut self, row: &RunStart) -> Result<(), LedgerError>;
+    /// An attempt begins; its node is running.
+    fn attempt_started(&mut self, row: &AttemptStart) -> Result<(), LedgerError>;
+    /// An attempt is over; its node stands at `state`.
+    fn attempt_ended(&mut self, row: &AttemptEnd, state: NodeState, verdict: Option<&VerdictRow>) -> Result<(), LedgerError>;
+    /// A node changed without an attempt.
+    fn node(&mut self, key: &AttemptKey, state: NodeState, reason: Option<&str>) -> Result<(), LedgerError>;
+    /// An event, for the record.
+    fn event(&mut self, event: &Stamped) -> Result<(), LedgerError>;
+    /// The run is over.
+    fn run_ended(&mut self, row: &RunEnd) -> Result<(), LedgerError>;
+}
+
+/// Gives each attempt its files.
+pub trait Shelf: Send + Sync {
+    /// Makes the folder of an attempt.
+    fn attempt(&self, key: &AttemptKey) -> io::Result<Box<dyn AttemptShelf>>;
+}
+
+/// The files of one attempt. Every line that goes through here has known secrets masked.
+pub trait AttemptShelf: Send {
+    /// The folder, for people.
+    fn path(&self) -> String;
+    /// Keeps the prompt as it was given to the agent.
+    fn prompt(&mut self, text: &str) -> io::Result<()>;
+    /// The log of stdout. Taken once.
+    fn stdout(&mut self) -> io::Result<Box<dyn LineLog>>;
+    /// The log of stderr. Taken once.
+    fn stderr(&mut self) -> io::Result<Box<dyn LineLog>>;
+    /// Keeps kew's own copy of the sidecar.
+    fn verdict(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// A log of lines.
+pub trait LineLog: Send {
+    /// Writes a line and gives it back masked.
+    fn line<'a>(&mut self, line: Line<'a>) -> io::Result<Cow<'a, [u8]>>;
+    /// Writes out what is buffered.
+    fn flush(&mut self) -> io::Result<()>;
+    /// Bytes so far.
+    fn size(&self) -> u64;
+}
+
+/// Shows events; cannot fail.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: &Stamped);
+    /// Time passed; redraw.
+    fn tick(&mut self, unix_ms: i64);
+}

@@ -1,0 +1,488 @@
+//! Running: the dispatcher decides, nodes live on threads of their own, and this loop joins the two.
+//!
+//! One current-thread loop waits for messages, signals, the next deadline and a redraw tick; it performs the dispatcher's
+//! actions in their order. It never joins a node's thread: a node that hangs cannot hang kew's exit.
+
+pub mod contained;
+pub mod dispatcher;
+pub mod executor;
+pub mod ledger;
+pub mod node;
+pub mod scripted;
+pub mod signals;
+pub mod watchdog;
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex, mpsc as std_mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+
+use self::{
+    dispatcher::{Action, Dispatcher, Launch, Now, Setup, Status},
+    executor::{Executor, NodeSpec, StopHow},
+    ledger::{Ledger, LedgerError, Observer, Shelf},
+    node::{Job, Report, Review, Told},
+    signals::Signals,
+};
+use crate::{
+    docker::argv::{Limits, Network},
+    event::{EVENT_VERSION, RunEvent, Stamped},
+    name::{AttemptKey, CommitId, EnvName, RunId},
+    outcome::StopCause,
+    plan::{
+        dag::Dag,
+        spec::{NodeIx, Plan},
+    },
+    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, VerdictRow},
+    runners::{Runner, StopSignal},
+    verdict::Judged,
+};
+
+/// Nothing happened for this long: say that the run is alive.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+/// How often a terminal is redrawn.
+const REDRAW: Duration = Duration::from_millis(250);
+/// Messages between nodes and the loop; a full channel slows the nodes.
+const CHANNEL: usize = 1024;
+
+/// What is known of each node before the run begins, beside its plan.
+#[derive(Clone)]
+pub struct NodeSetup {
+    /// The runner.
+    pub runner: &'static dyn Runner,
+    /// The image as the settings name it.
+    pub image: String,
+    /// Its id.
+    pub image_id: String,
+    /// Names of the runner's credentials.
+    pub credentials: Vec<EnvName>,
+    /// Where it may connect to.
+    pub network: Network,
+}
+
+/// A run, ready to go: everything in it is frozen.
+pub struct Run<'a> {
+    /// Its id.
+    pub id: RunId,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its graph.
+    pub dag: &'a Dag,
+    /// The pinned base.
+    pub base: CommitId,
+    /// For each node of the plan.
+    pub nodes: Vec<NodeSetup>,
+    /// Which nodes are part of the run.
+    pub active: Vec<bool>,
+    /// How many run at once.
+    pub jobs: usize,
+    /// Start nothing more after the first failure.
+    pub fail_fast: bool,
+    /// The bounds of every container.
+    pub limits: Limits,
+    /// The largest log of one stream, in bytes.
+    pub log_max: u64,
+    /// Time between the first signal and SIGKILL.
+    pub grace: Duration,
+    /// The network of the run, for the record.
+    pub network: Network,
+    /// Things to say at the start.
+    pub warnings: Vec<String>,
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// The status.
+    pub status: Status,
+    /// For each node that is part of the run: its state and why.
+    pub nodes: Vec<(NodeIx, NodeState, Option<String>)>,
+    /// Left at once, at a third signal: containers may still run, and the watchdog removes them.
+    pub left: bool,
+    /// The state could not be written.
+    pub broken: Option<LedgerError>,
+}
+
+/// Carries a run out.
+pub fn drive(
+    run: &Run<'_>,
+    executor: Arc<dyn Executor>,
+    shelf: Arc<dyn Shelf>,
+    ledger: &mut dyn Ledger,
+    observer: &mut dyn Observer,
+) -> io::Result<Ended> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (tell, mut told) = mpsc::channel(CHANNEL);
+    let dispatcher = Dispatcher::new(Setup {
+        plan: run.plan,
+        dag: run.dag,
+        base: run.base.clone(),
+        active: run.active.clone(),
+        jobs: run.jobs,
+        fail_fast: run.fail_fast,
+        grace: run.grace,
+        int_first: run.nodes.iter().map(|node| node.runner.stop_signal() == StopSignal::Int).collect(),
+    });
+    let mut driver = Driver {
+        run,
+        dispatcher,
+        pool: Pool::new(Arc::clone(&executor), shelf, tell),
+        executor,
+        ledger,
+        observer,
+        stops: HashMap::new(),
+        begun: Instant::now(),
+        seq: 0,
+        last_told: Instant::now(),
+        broken: None,
+    };
+    runtime.block_on(driver.go(&mut told))
+}
+
+/// Unix milliseconds.
+pub fn unix_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
+}
+
+struct Driver<'a> {
+    run: &'a Run<'a>,
+    dispatcher: Dispatcher<'a>,
+    pool: Pool,
+    executor: Arc<dyn Executor>,
+    ledger: &'a mut dyn Ledger,
+    observer: &'a mut dyn Observer,
+    stops: HashMap<NodeIx, (AttemptKey, Arc<Mutex<Option<StopCause>>>)>,
+    begun: Instant,
+    seq: u64,
+    last_told: Instant,
+    broken: Option<LedgerError>,
+}
+
+impl Driver<'_> {
+    async fn go(&mut self, told: &mut mpsc::Receiver<Told>) -> io::Result<Ended> {
+        let mut signals = Signals::listen()?;
+        let mut redraw = tokio::time::interval(REDRAW);
+        redraw.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        self.tell(RunEvent::RunStarted {
+            epic: self.run.plan.epic.name.to_string(),
+            base: self.run.base.to_string(),
+            nodes: self.ids(),
+            max_parallel: self.run.jobs,
+            network: self.run.network.word().to_owned(),
+        });
+        for message in &self.run.warnings {
+            self.tell(RunEvent::Warning { message: message.clone() });
+        }
+        let first = self.dispatcher.start(self.now());
+        self.perform(first);
+        let mut requests = 0;
+        while !self.dispatcher.done() {
+            let deadline = self.dispatcher.next_deadline().map(|at| tokio::time::Instant::from_std(self.begun + at));
+            let actions = tokio::select! {
+                Some(message) = told.recv() => self.dispatcher.told(message, self.now()),
+                () = signals.stop_requested() => {
+                    requests += 1;
+                    if requests == 3 {
+                        return Ok(self.ended(true));
+                    }
+                    self.dispatcher.interrupt()
+                }
+                () = sleep_until(deadline) => self.dispatcher.tick(self.now()),
+                _ = redraw.tick() => {
+                    if self.last_told.elapsed() >= HEARTBEAT {
+                        self.tell(RunEvent::Heartbeat { running: self.dispatcher.running() });
+                    }
+                    self.observer.tick(unix_ms());
+                    Vec::new()
+                }
+            };
+            self.perform(actions);
+        }
+        Ok(self.ended(false))
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            let done = match action {
+                Action::Launch(launch) => self.launch(launch),
+                Action::Ended { report, state, started } => self.record_end(&report, state, started),
+                Action::Node { node, state, reason } => {
+                    let key = self.key(node, 0);
+                    self.ledger.node(&key, state, Some(&reason))
+                }
+                Action::Stop { node, cause, how } => {
+                    self.stop(node, cause, how);
+                    Ok(())
+                }
+                Action::Tell(event) => {
+                    self.tell(event);
+                    Ok(())
+                }
+            };
+            if let Err(error) = done {
+                self.store_broke(error);
+            }
+        }
+    }
+
+    /// Nothing may be lost: a state that cannot be written stops the run.
+    fn store_broke(&mut self, error: LedgerError) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.broken = Some(error);
+        for action in self.dispatcher.broken() {
+            if let Action::Stop { node, cause, how } = action {
+                self.stop(node, cause, how);
+            }
+        }
+    }
+
+    fn launch(&mut self, launch: Launch) -> Result<(), LedgerError> {
+        let (node, setup) = (&self.run.plan.nodes[launch.node], &self.run.nodes[launch.node]);
+        let key = self.key(launch.node, launch.attempt);
+        let container = format!("kew-{}-{}-{}-{}", self.run.id, node.id, launch.attempt, fresh(4));
+        let recorded = match &self.broken {
+            Some(error) => Err(error.clone()),
+            None => self.ledger.attempt_started(&AttemptStart {
+                key: key.clone(),
+                round: 1,
+                tries: 1,
+                runner: setup.runner.name().to_owned(),
+                model: node.model.clone(),
+                image_id: setup.image_id.clone(),
+                container: container.clone(),
+                prompt_digest: crate::digest::sha256_hex(&node.prompt),
+                started: unix_ms(),
+            }),
+        };
+        let stop = Arc::new(Mutex::new(None));
+        self.stops.insert(launch.node, (key.clone(), Arc::clone(&stop)));
+        self.tell(RunEvent::NodeStarted {
+            node: node.id.clone(),
+            attempt: launch.attempt,
+            runner: setup.runner.name().to_owned(),
+            model: node.model.clone(),
+            image: setup.image.clone(),
+        });
+        let review = node.reviews.zip(launch.reviewed).map(|(subject, head)| Review {
+            subject: self.run.plan.nodes[subject].id.clone(),
+            head,
+            nonce: fresh(16),
+            by: node.verdict,
+        });
+        let job = Job {
+            node: launch.node,
+            spec: NodeSpec {
+                key: key.clone(),
+                container,
+                image_id: setup.image_id.clone(),
+                container_args: setup.runner.container_args(node.model.as_deref()),
+                credentials: setup.credentials.clone(),
+                network: setup.network,
+                limits: self.run.limits.clone(),
+                epic: self.run.plan.epic.name.clone(),
+                commits: node.commits,
+                job: setup.runner.kind() == crate::runners::Kind::Job,
+            },
+            source: launch.source,
+            runner: setup.runner,
+            prompt: node.prompt.clone(),
+            brief: node.brief,
+            review,
+            log_max: self.run.log_max,
+            stop,
+        };
+        if recorded.is_err() {
+            // The attempt is not on record, so it must not run: it is launched stopped, and its report ends it.
+            self.stop(launch.node, StopCause::Asked, StopHow::Now);
+        }
+        self.pool.run(job);
+        recorded
+    }
+
+    fn stop(&mut self, node: NodeIx, cause: StopCause, how: StopHow) {
+        let Some((key, stop)) = self.stops.get(&node) else { return };
+        stop.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(cause);
+        self.executor.stop(key, how);
+    }
+
+    fn record_end(&mut self, report: &Report, state: NodeState, started: i64) -> Result<(), LedgerError> {
+        self.stops.remove(&report.node);
+        let key = self.key(report.node, report.attempt);
+        let ended = unix_ms().max(started);
+        let row = AttemptEnd {
+            key: key.clone(),
+            ended,
+            input: report.input.clone(),
+            head: report.collected.head.clone(),
+            commits: report.collected.work.commits,
+            outcome: report.outcome.kind.word().to_owned(),
+            reason: report.outcome.reason.clone(),
+            exit: report.exit,
+            session: report.account.session.clone(),
+            model_reported: report.account.model.clone(),
+            tokens: report.account.tokens(),
+            cost_usd: report.cost_usd(),
+            summary: report.summary.clone(),
+        };
+        let subject = self.run.plan.nodes[report.node].reviews;
+        let verdict = report.verdict.as_ref().zip(subject).zip(report.input.clone()).map(|(((judged, digest), subject), commit)| {
+            VerdictRow {
+                key,
+                subject: self.run.plan.nodes[subject].id.clone(),
+                commit,
+                verdict: judged.word().to_owned(),
+                summary: judged.summary(),
+                findings_json: findings(judged),
+                digest: digest.clone(),
+                time: ended,
+            }
+        });
+        self.ledger.attempt_ended(&row, state, verdict.as_ref())
+    }
+
+    fn ended(&mut self, left: bool) -> Ended {
+        for (node, state, reason) in self.dispatcher.leftovers() {
+            let key = self.key(node, 0);
+            if let Err(error) = self.ledger.node(&key, state, Some(&reason)) {
+                self.store_broke(error);
+            }
+            let id = self.run.plan.nodes[node].id.clone();
+            self.tell(RunEvent::NodeSkipped { node: id, reason });
+        }
+        let mut status = self.dispatcher.status();
+        if left {
+            status = Status::Interrupted;
+        }
+        let row = RunEnd {
+            run: self.run.id.clone(),
+            status: status.word().to_owned(),
+            exit_code: i32::from(status.exit_code()),
+            ended: unix_ms(),
+        };
+        if let Err(error) = self.ledger.run_ended(&row) {
+            self.broken.get_or_insert(error);
+            status = status.max_with_broken();
+        }
+        let (tokens, cost_usd, cost_at_least) = self.dispatcher.spent();
+        self.tell(RunEvent::RunEnded {
+            status: status.word().to_owned(),
+            exit_code: i32::from(status.exit_code()),
+            duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
+            tokens,
+            cost_usd,
+            cost_at_least,
+        });
+        let leftovers: HashMap<NodeIx, (NodeState, String)> =
+            self.dispatcher.leftovers().into_iter().map(|(node, state, reason)| (node, (state, reason))).collect();
+        let active = (0..self.run.plan.nodes.len()).filter(|node| self.run.active[*node]);
+        let nodes = active
+            .map(|node| match leftovers.get(&node) {
+                Some((state, reason)) => (node, *state, Some(reason.clone())),
+                None => (node, self.dispatcher.state(node), self.dispatcher.reason(node).map(str::to_owned)),
+            })
+            .collect();
+        Ended { status, nodes, left, broken: self.broken.clone() }
+    }
+
+    fn tell(&mut self, event: RunEvent) {
+        self.last_told = Instant::now();
+        self.seq += 1;
+        let stamped = Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event };
+        if !matches!(stamped.event, RunEvent::NodeProgress { .. } | RunEvent::Heartbeat { .. })
+            && let Err(error) = self.ledger.event(&stamped)
+        {
+            self.store_broke(error);
+        }
+        self.observer.event(&stamped);
+    }
+
+    fn key(&self, node: NodeIx, attempt: u32) -> AttemptKey {
+        AttemptKey { run: self.run.id.clone(), node: self.run.plan.nodes[node].id.clone(), attempt }
+    }
+
+    fn ids(&self) -> Vec<crate::name::NodeId> {
+        let nodes = self.run.plan.nodes.iter().zip(&self.run.active);
+        nodes.filter(|(_, active)| **active).map(|(node, _)| node.id.clone()).collect()
+    }
+
+    fn now(&self) -> Now {
+        Now { since: self.begun.elapsed(), unix_ms: unix_ms() }
+    }
+}
+
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A random word of `bytes` bytes in hex, for names and nonces.
+pub fn fresh(bytes: usize) -> String {
+    use std::fmt::Write as _;
+    let mut buffer = vec![0; bytes];
+    getrandom::fill(&mut buffer).expect("the system has a source of random bytes");
+    buffer.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn findings(judged: &Judged) -> String {
+    let findings = match judged {
+        Judged::Approve(opinion) | Judged::RequestChanges(opinion) => serde_json::to_string(&opinion.findings),
+        Judged::Held(_) => Ok("[]".to_owned()),
+    };
+    findings.expect("findings are plain text and numbers, which JSON can hold")
+}
+
+/// Threads that nodes live on, made as they are needed and used again.
+struct Pool {
+    executor: Arc<dyn Executor>,
+    shelf: Arc<dyn Shelf>,
+    tell: mpsc::Sender<Told>,
+    jobs: std_mpsc::Sender<Job>,
+    queue: Arc<Mutex<std_mpsc::Receiver<Job>>>,
+    idle: Arc<std::sync::atomic::AtomicUsize>,
+    made: usize,
+}
+
+impl Pool {
+    fn new(executor: Arc<dyn Executor>, shelf: Arc<dyn Shelf>, tell: mpsc::Sender<Told>) -> Self {
+        let (jobs, queue) = std_mpsc::channel();
+        Self { executor, shelf, tell, jobs, queue: Arc::new(Mutex::new(queue)), idle: Arc::default(), made: 0 }
+    }
+
+    /// Hands a job to a thread that has nothing to do, or to a new one: never more than run at once.
+    fn run(&mut self, job: Job) {
+        use std::sync::atomic::Ordering;
+        let taken = self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |idle| idle.checked_sub(1)).is_ok();
+        if !taken {
+            self.made += 1;
+            let (executor, shelf) = (Arc::clone(&self.executor), Arc::clone(&self.shelf));
+            let (tell, queue, idle) = (self.tell.clone(), Arc::clone(&self.queue), Arc::clone(&self.idle));
+            let life = move || {
+                loop {
+                    let job = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
+                    let Ok(job) = job else { return };
+                    let freed = Arc::clone(&idle);
+                    node::live(&*executor, &*shelf, job, &tell, move || {
+                        freed.fetch_add(1, Ordering::SeqCst);
+                    });
+                }
+            };
+            thread::Builder::new()
+                .name(format!("kew-node-{}", self.made))
+                .spawn(life)
+                .expect("the system can make a thread for each node that runs at once");
+        }
+        self.jobs.send(job).expect("the queue lives as long as the pool");
+    }
+}

@@ -5,5 +5,7 @@ pub mod name;
 pub mod plan;
 pub mod process;
 pub mod record;
+pub mod report;
 pub mod runners;
+pub mod store;
 pub mod stream;

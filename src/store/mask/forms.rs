@@ -81,10 +81,11 @@ pub(super) fn of(value: &[u8], secret: usize) -> Vec<Form> {
     }
     for engine in [&STANDARD, &URL_SAFE] {
         for (bytes, sure) in aligned(value, engine) {
-            let inner = &bytes[..sure];
-            for (twice, sure) in [&STANDARD, &URL_SAFE].into_iter().flat_map(|engine| aligned(inner, engine))
-            {
-                forms.push(Form { bytes: twice, enough: enough(sure), secret });
+            for engine in [&STANDARD, &URL_SAFE] {
+                let sure_twice = aligned(&bytes[..sure], engine).into_iter().map(|(_, sure)| sure);
+                for ((twice, _), sure) in aligned(&bytes, engine).into_iter().zip(sure_twice) {
+                    forms.push(Form { bytes: twice, enough: enough(sure), secret });
+                }
             }
             forms.push(Form { enough: enough(sure), bytes, secret });
         }

@@ -1,0 +1,100 @@
+//! Numbers for people: tokens, dollars, durations, times; and text cut by how wide it is shown. An unknown number is `–`.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use crate::{record::Millis, stream::Tokens};
+
+/// What stands for an unknown number.
+pub const UNKNOWN: &str = "–";
+
+/// `999`, `12.3k`, `4.5M`.
+pub fn count(count: u64) -> String {
+    let scaled = |unit: f64, letter: char| {
+        let value = count as f64 / unit;
+        if value < 99.95 { format!("{value:.1}{letter}") } else { format!("{value:.0}{letter}") }
+    };
+    match count {
+        0..1_000 => count.to_string(),
+        // From 999,500 on, thousands would round to 1000k.
+        1_000..999_500 => scaled(1e3, 'k'),
+        999_500..999_500_000 => scaled(1e6, 'M'),
+        _ => scaled(1e9, 'G'),
+    }
+}
+
+/// Prompt tokens of all kinds: what went in.
+pub fn tokens_in(tokens: Tokens) -> u64 {
+    tokens.input.saturating_add(tokens.cache_read).saturating_add(tokens.cache_write)
+}
+
+/// `12.3k in, 4.5k out`.
+pub fn tokens(tokens: Tokens) -> String {
+    format!("{} in, {} out", count(tokens_in(tokens)), count(tokens.output))
+}
+
+/// `$0`, `$0.0055`, `$1.24`.
+pub fn usd(usd: f64) -> String {
+    if !usd.is_finite() || usd < 0.0 {
+        return UNKNOWN.into();
+    }
+    if usd == 0.0 {
+        return "$0".into();
+    }
+    if usd < 0.0995 { format!("${usd:.4}") } else { format!("${usd:.2}") }
+}
+
+/// A sum: `≥` in front if a part of it is unknown; `–` if all is.
+pub fn usd_sum(sum: Option<f64>, at_least: bool) -> String {
+    match sum {
+        None => UNKNOWN.into(),
+        Some(sum) if at_least => format!("≥ {}", usd(sum)),
+        Some(sum) => usd(sum),
+    }
+}
+
+/// `4s`, `3m 05s`, `1h 02m`, `2d 03h`.
+pub fn duration(ms: Millis) -> String {
+    let seconds = ms.max(0) / 1000;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{minutes}m {:02}s", seconds % 60),
+        3600..86400 => format!("{hours}h {:02}m", minutes % 60),
+        _ => format!("{days}d {:02}h", hours % 24),
+    }
+}
+
+/// `2026-12-01 09:30:00`, UTC.
+pub fn time(ms: Millis) -> String {
+    jiff::Timestamp::from_millisecond(ms)
+        .map_or_else(|_| UNKNOWN.into(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+/// How many columns the text takes.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// At most `columns` of the text, with `…` where some is missing.
+pub fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let Some(room) = columns.checked_sub(1) else { return String::new() };
+    let mut out = String::new();
+    let mut taken = 0;
+    for c in text.chars() {
+        taken += c.width().unwrap_or(0);
+        if taken > room {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+/// `1 commit`, `2 commits`.
+pub fn plural(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}

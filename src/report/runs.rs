@@ -1,0 +1,55 @@
+//! The list of runs, for `kew runs`. Pure: rows in, text out.
+
+use super::{
+    ci::defanged,
+    figures::{UNKNOWN, count, duration, time, tokens_in, usd_sum},
+    inert::inert,
+    table::{Align, Table},
+};
+use crate::{name::RunId, record::Millis, store::RunSummary};
+
+/// A table, newest run last, with a newline at its end. `alive` says whether somebody holds the lock of a run that has not
+/// ended; `now` in unix milliseconds.
+pub fn runs(runs: &[RunSummary], now: Millis, alive: &dyn Fn(&RunId) -> bool) -> String {
+    if runs.is_empty() {
+        return "no runs yet\n".into();
+    }
+    let mut table = Table::new([
+        ("run", Align::Left),
+        ("epic", Align::Left),
+        ("status", Align::Left),
+        ("started (UTC)", Align::Left),
+        ("took", Align::Right),
+        ("in", Align::Right),
+        ("out", Align::Right),
+        ("cost", Align::Right),
+        ("nodes", Align::Left),
+    ]);
+    for run in runs {
+        let alive = run.status.is_none() && alive(&run.run);
+        let status = match &run.status {
+            Some(status) => inert(status).into_owned(),
+            None if alive => "running".into(),
+            None => "died".into(),
+        };
+        let took = match run.ended {
+            Some(ended) => duration(ended - run.started),
+            None if alive => duration(now - run.started),
+            None => UNKNOWN.into(),
+        };
+        let counts: Vec<String> =
+            run.counts.present().map(|(state, nodes)| format!("{nodes} {}", state.word())).collect();
+        table.row([
+            run.run.to_string(),
+            inert(&run.epic).into_owned(),
+            status,
+            time(run.started),
+            took,
+            run.tokens.map_or(UNKNOWN.into(), |tokens| count(tokens_in(tokens))),
+            run.tokens.map_or(UNKNOWN.into(), |tokens| count(tokens.output)),
+            usd_sum(run.cost_usd, run.at_least),
+            counts.join(", "),
+        ]);
+    }
+    table.lines().iter().map(|line| format!("{}\n", defanged(line))).collect()
+}

@@ -1,0 +1,119 @@
+//! Each event as one line for people: inert, without time or prefix. `None` for what is only drawn or counted.
+
+use super::{
+    figures::{UNKNOWN, cut, duration, plural, tokens, usd, usd_sum},
+    inert::inert,
+};
+use crate::{
+    event::{RunEvent, Stamped},
+    name::NodeId,
+    record::NodeState,
+};
+
+/// Columns of agent text that one line holds; the whole of it is in the state.
+const QUOTED: usize = 300;
+/// Nodes that a heartbeat names.
+const NAMED: usize = 6;
+
+/// The line of an event.
+pub fn told(event: &Stamped) -> Option<String> {
+    Some(match &event.event {
+        RunEvent::RunStarted { epic, base, nodes, max_parallel, network } => {
+            let base = base.get(..10).unwrap_or(base);
+            let (run, nodes) = (&event.run, plural(nodes.len(), "node"));
+            format!(
+                "run {run} of {}: {nodes}, {max_parallel} at once, base {}, network {}",
+                inert(epic),
+                inert(base),
+                inert(network)
+            )
+        }
+        RunEvent::Warning { message } => format!("warning: {}", quoted(message)),
+        RunEvent::NodeStarted { node, attempt, runner, model, image: _ } => {
+            let model = model.as_deref().map(|model| format!(", {}", inert(model))).unwrap_or_default();
+            let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+            format!("{node}: started ({}{model}{again})", inert(runner))
+        }
+        RunEvent::NodeEnded { .. } => ended(&event.event)?,
+        RunEvent::Verdict { node, subject, verdict, summary } => {
+            let verb = match verdict.as_str() {
+                "approve" => format!("approves {subject}"),
+                "request_changes" => format!("asks for changes in {subject}"),
+                other => format!("{} on {subject}", inert(other)),
+            };
+            format!("{node}: {verb}{}", because(Some(summary)))
+        }
+        RunEvent::NodeHeld { node, reason } => format!("{node}: held{}", because(Some(reason))),
+        RunEvent::NodeSkipped { node, reason } => format!("{node}: skipped{}", because(Some(reason))),
+        RunEvent::Heartbeat { running } => still_running(running.iter()),
+        RunEvent::RunEnded { status, exit_code, duration_ms, tokens: sum, cost_usd, cost_at_least } => {
+            let sum = sum.map(|sum| format!(", {}", tokens(sum))).unwrap_or_default();
+            format!(
+                "run {}: {} after {}{sum}, {} (exit code {exit_code})",
+                event.run,
+                inert(status),
+                duration(*duration_ms),
+                usd_sum(*cost_usd, *cost_at_least)
+            )
+        }
+        RunEvent::NodeProgress { .. } => return None,
+    })
+}
+
+/// `still running: a, b and 3 more`.
+pub fn still_running<'a>(nodes: impl Iterator<Item = &'a NodeId>) -> String {
+    let nodes: Vec<&str> = nodes.map(NodeId::as_str).collect();
+    if nodes.is_empty() {
+        return "still waiting, no node runs".into();
+    }
+    let named = nodes.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
+    match nodes.len().saturating_sub(NAMED) {
+        0 => format!("still running: {named}"),
+        more => format!("still running: {named} and {more} more"),
+    }
+}
+
+fn ended(event: &RunEvent) -> Option<String> {
+    let RunEvent::NodeEnded {
+        node,
+        attempt,
+        state,
+        outcome,
+        reason,
+        duration_ms,
+        tokens: used,
+        cost_usd,
+        commits,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let word = match state {
+        NodeState::Waiting => format!("attempt {attempt} ended ({}), another follows", inert(outcome)),
+        state if state.word() == outcome => state.word().to_owned(),
+        state => format!("{} ({})", state.word(), inert(outcome)),
+    };
+    let mut line = format!("{node}: {word}, {}", duration(*duration_ms));
+    if let Some(used) = used {
+        line.push_str(&format!(", {}", tokens(*used)));
+    }
+    line.push_str(&format!(", {}", cost_usd.map_or(UNKNOWN.into(), usd)));
+    if *commits > 0 {
+        line.push_str(&format!(", {}", plural(*commits as usize, "commit")));
+    }
+    line.push_str(&because(reason.as_deref()));
+    Some(line)
+}
+
+fn because(reason: Option<&str>) -> String {
+    match reason.map(str::trim).filter(|reason| !reason.is_empty()) {
+        None => String::new(),
+        Some(reason) => format!(": {}", quoted(reason)),
+    }
+}
+
+/// Agent text, or text that may quote some, as a part of a line.
+fn quoted(text: &str) -> String {
+    cut(&inert(text), QUOTED)
+}

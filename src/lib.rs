@@ -1,5 +1,6 @@
 //! kew runs an epic: a DAG of nodes, each one coding agent in one hardened container over its own clone.
 
+pub mod contract;
 pub mod event;
 pub mod name;
 pub mod plan;
@@ -7,3 +8,4 @@ pub mod process;
 pub mod record;
 pub mod runners;
 pub mod stream;
+pub mod verdict;

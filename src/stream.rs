@@ -127,7 +127,10 @@ impl Account {
             }
             StreamEvent::StepCost { step: None, usd } => *self.loose_cost.get_or_insert(0.0) += *usd,
             StreamEvent::PermissionDenied { .. } => self.denials = self.denials.saturating_add(1),
-            StreamEvent::RateLimited { resets_at } => self.rate_limited = Some(*resets_at),
+            // The end marker repeats it without the reset: a known reset stays known.
+            StreamEvent::RateLimited { resets_at } => {
+                self.rate_limited = Some(resets_at.or(self.rate_limited.flatten()))
+            }
             StreamEvent::Retry { status, message } => self.last_retry = Some((*status, message.clone())),
             StreamEvent::Result(result) => self.result = Some(result.clone()),
             StreamEvent::Tool { .. } | StreamEvent::Text { .. } => {}

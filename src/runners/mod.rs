@@ -2,7 +2,22 @@
 //!
 //! A runner is a value without state. It never names an image, a path of the host or a prompt.
 
+pub mod brief;
+pub mod claude_code;
+mod lenient;
+pub mod shell;
+
 use crate::stream::StreamEvent;
+
+/// Every runner that a plan may name, in the order of the documentation.
+pub fn all() -> &'static [&'static dyn Runner] {
+    &[&claude_code::ClaudeCode, &shell::Shell, &Lemonade]
+}
+
+/// The runner of that name.
+pub fn find(name: &str) -> Option<&'static dyn Runner> {
+    all().iter().copied().find(|runner| runner.name() == name)
+}
 
 /// What sort of work a runner does; decides defaults of the plan and the form of the brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,4 +71,56 @@ pub trait Runner: Send + Sync {
     fn free(&self) -> bool {
         false
     }
+}
+
+/// A local model server: known by name, so that a plan that names it is told why it cannot run.
+#[derive(Debug, Clone, Copy)]
+struct Lemonade;
+
+impl Runner for Lemonade {
+    fn name(&self) -> &'static str {
+        "lemonade"
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Agent
+    }
+
+    fn container_args(&self, _: Option<&str>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn required_credentials(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn route(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn parse_line(&self, _: &[u8], _: &mut Vec<StreamEvent>) {}
+
+    fn refusal(&self) -> Option<&'static str> {
+        Some("declares no credential that could be used in a container, so it cannot run in one")
+    }
+}
+
+/// Longest tool detail or error text that is passed on, in bytes.
+const DETAIL_MAX: usize = 400;
+
+/// The text as one line of at most [`DETAIL_MAX`] bytes, cut with an ellipsis.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(DETAIL_MAX));
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > DETAIL_MAX {
+            line.truncate(line.floor_char_boundary(DETAIL_MAX - '…'.len_utf8()));
+            line.push('…');
+            return line;
+        }
+    }
+    line
 }

@@ -7,3 +7,5 @@ pub mod process;
 pub mod record;
 pub mod runners;
 pub mod stream;
+pub mod text;
+pub mod units;

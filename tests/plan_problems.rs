@@ -17,7 +17,9 @@ fn fixtures() -> Vec<(String, String)> {
     let mut plans: Vec<_> = fs::read_dir(folder)
         .expect("the fixtures are there")
         .map(|entry| entry.expect("a fixture").path())
-        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_string(), fs::read_to_string(&path).unwrap()))
+        .map(|path| {
+            (path.file_stem().unwrap().to_str().unwrap().to_string(), fs::read_to_string(&path).unwrap())
+        })
         .collect();
     plans.sort();
     plans
@@ -43,7 +45,9 @@ fn each_fixture_is_told_as_its_snapshot_says() {
 fn each_code_has_a_fixture() {
     let told: BTreeSet<&str> = fixtures()
         .iter()
-        .flat_map(|(_, text)| problems(text).list().iter().map(|problem| problem.code.as_str()).collect::<Vec<_>>())
+        .flat_map(|(_, text)| {
+            problems(text).list().iter().map(|problem| problem.code.as_str()).collect::<Vec<_>>()
+        })
         .collect();
     let all: BTreeSet<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
     assert_eq!(told, all);
@@ -67,14 +71,18 @@ fn problems_are_in_file_order_and_inside_the_text() {
         for located in problems.located() {
             let line = text.split('\n').nth(located.line - 1).expect("the line exists");
             assert!(located.column <= line.chars().count() + 1, "{name}: {located:?}");
-            assert!((located.line, located.column) <= (located.end_line, located.end_column), "{name}: {located:?}");
+            assert!(
+                (located.line, located.column) <= (located.end_line, located.end_column),
+                "{name}: {located:?}"
+            );
         }
     }
 }
 
 #[test]
 fn nothing_hidden_reaches_the_terminal() {
-    let hostile = fixtures().into_iter().find(|(name, _)| name.contains("hostile")).expect("the fixture is there").1;
+    let hostile =
+        fixtures().into_iter().find(|(name, _)| name.contains("hostile")).expect("the fixture is there").1;
     let told = problems(&hostile).to_string();
     assert!(told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
     assert!(!told.contains('\u{202e}') && !told.contains("##["), "{told:?}");
@@ -82,7 +90,9 @@ fn nothing_hidden_reaches_the_terminal() {
 
 #[test]
 fn json_has_places_for_editors() {
-    let problems = problems("version = 1\n[epic]\nname = \"é\"\n[nodes.ä]\nprompt = \"x\"\nrunner = \"shell\"\n");
+    let problems = problems(
+        "version = 1\nepic = { name = \"é\", nmae = 1 }\n[nodes.a]\nrunner = \"shell\"\nprompt = \"é\" # é\nneeds = [\"é\", \"é\"]\n",
+    );
     insta::assert_json_snapshot!(problems.located());
 }
 

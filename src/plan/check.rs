@@ -30,12 +30,27 @@ const RESERVED: [&str; 2] = ["needs", "base"];
 /// Reads and checks a plan's text. `file` is its name as people know it, for messages alone.
 pub fn parse_and_check(file: &str, text: &str, world: &dyn World) -> Result<(Plan, Dag), Problems> {
     let parsed = raw::parse(text);
+    if let Some(problem) = other_version(&parsed.plan) {
+        // Its keys and rules are others too.
+        let syntax = parsed.problems.into_iter().filter(|problem| problem.code == Code::Syntax);
+        let problems = Problems::new(file, text, syntax.chain([problem]).collect());
+        return Err(problems.expect("a problem was put in"));
+    }
     let mut findings = Findings::new(parsed.problems);
     let checked = if parsed.whole { Checker::new(&parsed.plan, world, &mut findings).check() } else { None };
     if let Some(problems) = Problems::new(file, text, findings.finish()) {
         return Err(problems);
     }
     Ok(checked.expect("whatever keeps a plan from being made is a problem"))
+}
+
+fn other_version(raw: &RawPlan) -> Option<Problem> {
+    let version = raw.version.as_ref().filter(|version| version.value.0 != VERSION)?;
+    let message = format!("plan version {} is not one that this kew reads", version.value.0);
+    Some(
+        Problem::new(Code::BadVersion, version.span, message)
+            .help(format!("this kew reads `version = {VERSION}`")),
+    )
 }
 
 struct Checker<'p> {
@@ -97,19 +112,10 @@ impl<'p> Checker<'p> {
     }
 
     fn version(&mut self) {
-        match &self.raw.version {
-            Some(version) if version.value.0 == VERSION => {}
-            Some(version) => {
-                let message = format!("plan version {} is not one that this kew reads", version.value.0);
-                let problem = Problem::new(Code::BadVersion, version.span, message);
-                self.findings.push(problem.help(format!("write `version = {VERSION}`")));
-            }
-            None if self.raw.unread.contains(&"version") => {}
-            None => {
-                let problem = Problem::new(Code::MissingKey, Span::default(), "the plan has no `version`");
-                let help = format!("write `version = {VERSION}` at the top, before any table");
-                self.findings.push(problem.help(help));
-            }
+        if self.raw.version.is_none() && !self.raw.unread.contains(&"version") {
+            let problem = Problem::new(Code::MissingKey, Span::default(), "the plan has no `version`");
+            let help = format!("write `version = {VERSION}` at the top, before any table");
+            self.findings.push(problem.help(help));
         }
     }
 

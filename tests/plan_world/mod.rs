@@ -26,7 +26,9 @@ impl World for TestWorld {
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
         match (runner, model.contains('/')) {
             ("claude-code", true) => Err("it takes Anthropic's own names, as in `claude-sonnet-4-5`".into()),
-            ("opencode", false) => Err("it takes `provider/model`, as in `openrouter/anthropic/claude-sonnet-4.5`".into()),
+            ("opencode", false) => {
+                Err("it takes `provider/model`, as in `openrouter/anthropic/claude-sonnet-4.5`".into())
+            }
             _ => Ok(()),
         }
     }
@@ -34,12 +36,17 @@ impl World for TestWorld {
     fn image(&self, runner: &str, toolchain: Option<&str>) -> Result<(), ImageGap> {
         let settings = || "kew.toml".to_string();
         match (runner, toolchain) {
-            ("hermes", None) => Err(ImageGap::Unset { key: "sandbox.images.hermes".into(), settings: settings() }),
-            (_, None) | ("shell" | "claude-code", Some("rust")) => Ok(()),
-            (_, Some("rust")) => {
-                Err(ImageGap::Unset { key: format!("sandbox.toolchains.rust.images.{runner}"), settings: settings() })
+            ("hermes", None) => {
+                Err(ImageGap::Unset { key: "sandbox.images.hermes".into(), settings: settings() })
             }
-            (_, Some(_)) => Err(ImageGap::UnknownToolchain { known: vec!["rust".into()], settings: settings() }),
+            (_, None) | ("shell" | "claude-code", Some("rust")) => Ok(()),
+            (_, Some("rust")) => Err(ImageGap::Unset {
+                key: format!("sandbox.toolchains.rust.images.{runner}"),
+                settings: settings(),
+            }),
+            (_, Some(_)) => {
+                Err(ImageGap::UnknownToolchain { known: vec!["rust".into()], settings: settings() })
+            }
         }
     }
 

@@ -62,7 +62,8 @@ fn block(problems: &Problems, lines: &Lines<'_>, problem: &Problem, paint: Paint
         Mark { line, span: *span, sign: "-", label }
     });
     marks.extend(others);
-    marks.sort_by_key(|mark| mark.line);
+    // The problem's own place is the first of its line, so it decides which part of a long line is shown.
+    marks.sort_by_key(|mark| (mark.line, mark.sign == "-"));
 
     let gutter = marks.last().map_or(line, |mark| mark.line).to_string().len();
     let pad = " ".repeat(gutter);
@@ -75,23 +76,24 @@ fn block(problems: &Problems, lines: &Lines<'_>, problem: &Problem, paint: Paint
     put(&mut out, format_args!("{pad}{arrow} {}:{line}:{column}", inert(&problems.file)));
     put(&mut out, format_args!("{pad} {bar}"));
 
-    let mut shown = None;
-    for mark in &marks {
-        let (start, text) = lines.line(mark.line);
-        let window = Window::new(text, mark.span.start.saturating_sub(start));
-        if shown != Some(mark.line) {
-            if shown.is_some_and(|last| last + 1 < mark.line) {
-                put(&mut out, format_args!("{}", paint.wrap(BLUE, "...")));
-            }
-            let number = paint.wrap(BLUE, &format!("{:gutter$}", mark.line));
-            put(&mut out, format_args!("{number} {bar} {}", window.show(text)));
-            shown = Some(mark.line);
+    let mut last: Option<usize> = None;
+    for same_line in marks.chunk_by(|one, next| one.line == next.line) {
+        let line = same_line[0].line;
+        let (start, text) = lines.line(line);
+        let window = Window::new(text, same_line[0].span.start.saturating_sub(start));
+        if last.is_some_and(|last| last + 1 < line) {
+            put(&mut out, format_args!("{}", paint.wrap(BLUE, "...")));
         }
-        let (before, long) = window.columns(text, mark.span, start);
-        let colour = if mark.sign == "^" { RED } else { BLUE };
-        let signs = format!("{} {}", mark.sign.repeat(long), inert(mark.label));
-        let signs = paint.wrap(colour, signs.trim_end());
-        put(&mut out, format_args!("{pad} {bar} {}{signs}", " ".repeat(before)));
+        last = Some(line);
+        let number = paint.wrap(BLUE, &format!("{line:gutter$}"));
+        put(&mut out, format_args!("{number} {bar} {}", window.show(text)));
+        for mark in same_line.iter().filter(|mark| window.has(mark.span.start.saturating_sub(start))) {
+            let (before, long) = window.columns(text, mark.span, start);
+            let colour = if mark.sign == "^" { RED } else { BLUE };
+            let signs = format!("{} {}", mark.sign.repeat(long), inert(mark.label));
+            let signs = paint.wrap(colour, signs.trim_end());
+            put(&mut out, format_args!("{pad} {bar} {}{signs}", " ".repeat(before)));
+        }
     }
     for note in &problem.notes {
         put(&mut out, format_args!("{pad} {} {}", paint.wrap(BLUE, "= note:"), inert(note)));
@@ -123,10 +125,13 @@ impl Window {
         Self { from: back, to }
     }
 
+    fn has(&self, byte: usize) -> bool {
+        (self.from..=self.to).contains(&byte)
+    }
+
     fn show(&self, line: &str) -> String {
         let cut_before = if self.from > 0 { "..." } else { "" };
         let cut_after = if self.to < line.len() { "..." } else { "" };
-        // The gutter stands before it, so only a `::` right at the beginning would be changed; keep columns the same.
         format!("{cut_before}{}{cut_after}", drawn(&line[self.from..self.to]))
     }
 

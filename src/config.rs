@@ -176,7 +176,7 @@ impl Layers {
 fn parsed(path: &Utf8Path) -> Result<toml::Table, SettingsError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| SettingsError::new(format!("`{path}` could not be read: {error}"), "make it readable, or remove it"))?;
-    text.parse().map_err(|error| SettingsError {
+    text.parse().map_err(|error: toml::de::Error| SettingsError {
         message: format!("`{path}` is not valid TOML: {}", error.to_string().trim_end()),
         help: None,
     })

@@ -43,23 +43,58 @@ impl Tokens {
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
     /// The agent's own session id.
-    Session { id: String },
+    Session {
+        /// The id.
+        id: String,
+    },
     /// The model that the agent says it uses (never a placeholder such as `<synthetic>`).
-    Model { name: String },
+    Model {
+        /// Its name.
+        name: String,
+    },
     /// Tokens of one step. Events with the same `step` replace one another (the agent repeats itself); `None` always adds.
-    Usage { step: Option<String>, tokens: Tokens },
+    Usage {
+        /// The step's id.
+        step: Option<String>,
+        /// Its tokens.
+        tokens: Tokens,
+    },
     /// Native cost of one step, in US dollars; `step` as in `Usage`.
-    StepCost { step: Option<String>, usd: f64 },
+    StepCost {
+        /// The step's id.
+        step: Option<String>,
+        /// US dollars.
+        usd: f64,
+    },
     /// A tool call began (or, where the agent tells only ends, ended): its name and a short detail such as the command.
-    Tool { name: String, detail: String },
+    Tool {
+        /// The tool.
+        name: String,
+        /// What it is called with, in short.
+        detail: String,
+    },
     /// Text that the agent wrote; for shell one line of output.
-    Text { text: String },
+    Text {
+        /// The text.
+        text: String,
+    },
     /// The agent's client retries a request by itself. `status` is the HTTP status, if it said one.
-    Retry { status: Option<u16>, message: String },
+    Retry {
+        /// HTTP status of the request that failed.
+        status: Option<u16>,
+        /// What the agent says of it.
+        message: String,
+    },
     /// The provider says that a rate limit or quota is used up; `resets_at` in unix seconds.
-    RateLimited { resets_at: Option<i64> },
+    RateLimited {
+        /// Unix seconds.
+        resets_at: Option<i64>,
+    },
     /// A tool call was refused by the agent's permission mode.
-    PermissionDenied { tool: String },
+    PermissionDenied {
+        /// The tool.
+        tool: String,
+    },
     /// The end marker. The last one wins.
     Result(RunResult),
 }

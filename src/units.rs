@@ -140,3 +140,60 @@ fn number_and_unit<'t>(text: &'t str, example: &'static str) -> Result<(&'t str,
         _ => Ok((digits, unit, tail)),
     }
 }
+
+/// A size in bytes that is written as people do: `512MiB`, `4g`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(u64);
+
+impl Size {
+    /// From bytes.
+    pub const fn from_bytes(bytes: u64) -> Self {
+        Self(bytes)
+    }
+
+    /// In bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&show_size(self.0))
+    }
+}
+
+/// Exact: the largest unit that leaves a whole number, so that reading it back gives the same size.
+impl serde::Serialize for Size {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        let whole = units.iter().find(|(_, shift)| self.0 != 0 && self.0 % (1 << shift) == 0);
+        let text = match whole {
+            Some((unit, shift)) => format!("{}{unit}", self.0 >> shift),
+            None => format!("{}B", self.0),
+        };
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Size {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+        let bad = |error| serde::de::Error::custom(format!("the size `{}` {error}", text.escape_default()));
+        parse_size(&text).map(Self).map_err(bad)
+    }
+}
+
+impl schemars::JsonSchema for Size {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A whole number with a unit, powers of 1024: `512MiB`, `4g`.",
+            "pattern": "^[0-9]+ ?([bB]|[kKmMgGtT]([iI]?[bB])?)$",
+        })
+    }
+}

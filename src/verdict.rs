@@ -157,6 +157,25 @@ pub enum Judged {
     Held(Held),
 }
 
+impl Judged {
+    /// The verdict in one word, as state and events say it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Approve(_) => "approve",
+            Self::RequestChanges(_) => "request_changes",
+            Self::Held(_) => "held",
+        }
+    }
+
+    /// The reviewer's summary, or why a person must look (agent text).
+    pub fn summary(&self) -> String {
+        match self {
+            Self::Approve(opinion) | Self::RequestChanges(opinion) => opinion.summary.clone(),
+            Self::Held(held) => format!("{}: {}", held.word, held.sentence),
+        }
+    }
+}
+
 /// Why a person must look: a word for machines and a sentence for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{CheckArgs, Format, colour, put, say, setting};
+use super::{CheckArgs, Format, paint, put, say, setting};
 use crate::{
     error::{Failure, exit},
     plan::{dag::Dag, spec::Plan},
@@ -25,9 +25,9 @@ pub fn check(args: &CheckArgs) -> Result<u8, Failure> {
             (Err(bad), format) => {
                 code = exit::USAGE;
                 match format {
-                    Format::Human => say(&bad.problems.render(colour())),
+                    Format::Human => say(&bad.problems.render(paint())),
                     Format::Json => {
-                        for problem in bad.problems.to_json() {
+                        for problem in bad.problems.located() {
                             put(&format!("{}\n", json!({ "v": 1, "file": path, "problem": problem })));
                         }
                     }

@@ -17,7 +17,7 @@ use std::io::{self, Write as _};
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{error::Failure, run::watchdog};
+use crate::{plan::error::render::Paint, run::watchdog};
 
 /// Runs epics of coding-agent jobs: a plan's nodes, each one agent in one hardened container, in dependency order.
 #[derive(Debug, Parser)]
@@ -214,7 +214,8 @@ fn say(text: &str) {
 }
 
 /// Whether people's text may have colour.
-fn colour() -> bool {
+fn paint() -> Paint {
     use std::io::IsTerminal as _;
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let wanted = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if wanted { Paint::Colour } else { Paint::Plain }
 }

@@ -13,7 +13,7 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
-    Format, RunArgs, check::implied, colour, dry_run,
+    Format, RunArgs, check::implied, dry_run, paint,
     preflight::{self, Resolved},
     put, say, setting,
 };
@@ -68,7 +68,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let settings = setting::settings(work_tree.as_deref())?;
     let checked = match setting::check(&args.plan, work_tree.as_deref(), &settings)? {
         Ok(checked) => checked,
-        Err(refused) => return Err(Failure::report(refused.problems.render(colour()))),
+        Err(refused) => return Err(Failure::report(refused.problems.render(paint()))),
     };
     let active = active(&checked, &args.only)?;
     let jobs = args.jobs.map(usize::from).or(checked.plan.epic.max_parallel).unwrap_or(DEFAULT_JOBS);
@@ -263,8 +263,8 @@ impl Ready<'_> {
             }
         }
         let mut reporter = Reporting(match self.args.format {
-            Format::Json => report::json(),
-            Format::Human => report::human(),
+            Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
+            Format::Human => report::for_people(std::env::var_os("CI").is_some_and(|value| !value.is_empty())),
         });
         let ended = run::drive(&run, Arc::new(executor.clone()), Arc::new(shelf), &mut store, &mut reporter)
             .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
@@ -281,7 +281,10 @@ impl Ready<'_> {
 
     fn summary(&self, store: &Store, id: &RunId, state: &Utf8Path, ended: &Ended) {
         match store.run(id.as_str()) {
-            Ok(detail) => put(&report::summary(&detail, state)),
+            Ok(detail) => {
+                let (head, rows) = report::summary::of(&detail, state);
+                put(&report::summary::summary(&head, &rows));
+            }
             Err(error) => say(&format!("warning: the summary could not be read: {error}; the run is `{}`", ended.status.word())),
         }
     }

@@ -27,8 +27,6 @@ pub fn settings(work_tree: Option<&Utf8Path>) -> Result<Settings, Failure> {
 
 /// A plan that was read and checked.
 pub struct Checked {
-    /// The path as given.
-    pub path: Utf8PathBuf,
     /// Its text.
     pub text: String,
     /// The plan.
@@ -51,7 +49,7 @@ pub fn check(path: &Utf8Path, work_tree: Option<&Utf8Path>, settings: &Settings)
         .map_err(|_| Failure::usage(format!("the plan `{path}` is not UTF-8 text")).help("save it as UTF-8"))?;
     let world = Files::new(settings, work_tree, path).map_err(unreadable)?;
     Ok(match plan::parse_and_check(path.as_str(), &text, &world) {
-        Ok((plan, dag)) => Ok(Checked { path: path.to_owned(), text, plan, dag }),
+        Ok((plan, dag)) => Ok(Checked { text, plan, dag }),
         Err(problems) => Err(Refused { problems }),
     })
 }

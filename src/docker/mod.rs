@@ -7,4 +7,5 @@ pub mod client;
 pub mod context;
 pub mod events;
 pub mod network;
+pub mod recipes;
 pub mod sealed;

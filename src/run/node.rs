@@ -231,8 +231,8 @@ fn steps(executor: &dyn Executor, shelf: &dyn Shelf, job: &Job, tell: &Sender<To
             Err(fault) => (Err(fault), FoundAt::Root),
         };
         let judged = judge(job, review, read.as_deref().map_err(Clone::clone), found);
-        if let Judged::Held(held) = &judged {
-            report.outcome = Outcome::new(Kind::Held, format!("{}: {}", held.word, held.sentence));
+        if matches!(judged, Judged::Held(_)) {
+            report.outcome = Outcome::new(Kind::Held, judged.summary());
         }
         report.verdict = Some((judged, digest));
     }

@@ -8,6 +8,7 @@ pub mod lock;
 pub mod log;
 pub mod mask;
 pub mod rows;
+pub mod shelf;
 
 use std::{
     fs,

@@ -1,0 +1,110 @@
+# kew-collect INPUT BRANCH [MAX_BYTES [CHECKOUT]]
+#
+# Runs in a sealed container (no network, read-only mount, no privileges) over a checkout that an agent has had. Prints
+# what HEAD names, symbolic or detached, and what is uncommitted, then packs what HEAD adds to INPUT. It judges nothing:
+# whoever reads its output trusts none of it. Every git runs under a time limit and without the checkout's say.
+#
+# Exit: 0 done, 10 not a repository, 11 HEAD names no commit, 12 took too long, 13 not packable, 14 larger than MAX_BYTES,
+# 15 called wrongly.
+set -uf
+input=${1:?} branch=${2:?} max=${3:-536870912} root=${4:-/work}
+
+export LC_ALL=C GIT_DIR="$root/.git" GIT_WORK_TREE="$root"
+export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=
+export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_OPTIONAL_LOCKS=0
+pairs=0
+setting() {
+    export "GIT_CONFIG_KEY_$pairs=$1" "GIT_CONFIG_VALUE_$pairs=$2"
+    pairs=$((pairs + 1))
+    export GIT_CONFIG_COUNT=$pairs
+}
+setting safe.directory '*'
+setting core.fsmonitor false
+setting core.hooksPath /dev/null
+setting core.attributesFile /dev/null
+setting core.excludesFile /dev/null
+setting core.commitGraph false
+setting core.multiPackIndex false
+setting core.quotePath true
+setting core.untrackedCache false
+setting submodule.recurse false
+setting gc.auto 0
+# What is packed must be exactly what `rev-list --objects HEAD --not INPUT` lists on the other side.
+setting pack.useSparse false
+setting pack.useBitmaps false
+setting pack.threads 1
+setting pack.window 10
+setting pack.depth 50
+setting pack.packSizeLimit 0
+
+fail() {
+    echo "kew-collect: $2" >&2
+    exit "$1"
+}
+# Seconds, then a git command.
+within() {
+    seconds=$1
+    shift
+    timeout -k 2 "$seconds" git "$@"
+}
+# The status of such a command: ends the script where time ran out (124; 137 where it had to be killed).
+check_time() {
+    case $1 in 124 | 137) fail 12 "git took too long" ;; esac
+}
+
+for part in "$GIT_DIR" "$GIT_DIR/HEAD" "$GIT_DIR/config" "$GIT_DIR/objects"; do
+    [ ! -L "$part" ] || fail 10 "\`$part\` is a symbolic link"
+done
+[ -d "$GIT_DIR" ] && [ -f "$GIT_DIR/HEAD" ] && [ -d "$GIT_DIR/objects" ] || fail 10 "the checkout is not a repository any more"
+cd "$root" || fail 10 "the checkout cannot be entered"
+
+within 10 rev-parse --git-dir >/dev/null
+status=$?
+check_time $status
+[ $status -eq 0 ] || fail 10 "git does not take the checkout for a repository"
+
+head=$(within 10 rev-parse --verify --quiet --end-of-options 'HEAD^{commit}')
+status=$?
+check_time $status
+[ $status -eq 0 ] || fail 11 "HEAD names no commit"
+
+symbolic=$(within 10 symbolic-ref --quiet HEAD)
+check_time $?
+tip=$(within 10 rev-parse --verify --quiet --end-of-options "$branch^{commit}")
+check_time $?
+
+printf 'kew-collect 1\nhead %s\nsymbolic %.1000s\nbranch %s\n' "$head" "${symbolic:--}" "${tip:--}"
+
+# At most 20 paths and a count of at most 10000; `?` where status did not come to its end.
+{
+    within 60 status --porcelain=v1 --no-renames --untracked-files=normal --ignore-submodules=dirty \
+        -- . ':(exclude,top,icase).kew-*'
+    echo "!$?"
+} | {
+    count=0 ended=
+    while IFS= read -r line; do
+        case $line in '!'*)
+            ended=${line#!}
+            break
+            ;;
+        esac
+        count=$((count + 1))
+        [ $count -gt 20 ] || printf 'path %.500s\n' "${line#???}"
+        [ $count -lt 10000 ] || break
+    done
+    case $ended in 0 | '') printf 'dirty %s\n\n' "$count" ;; *) printf 'dirty ?\n\n' ;; esac
+}
+
+[ "$head" != "$input" ] || exit 0
+
+# The pack goes to stdout (4), the status of its packer to $status (3).
+exec 4>&1
+status=$({
+    {
+        printf '%s\n^%s\n' "$head" "$input" | within 300 pack-objects --revs --stdout --delta-base-offset -q
+        echo $? >&3
+    } | head -c "$((max + 1))" >&4
+} 3>&1)
+check_time "$status"
+[ "$status" != 141 ] || fail 14 "the commits are larger than $max bytes"
+[ "$status" = 0 ] || fail 13 "the commits cannot be packed"

@@ -1,0 +1,24 @@
+//! Host git, and what may touch a checkout without git.
+//!
+//! Host git runs only in repositories that kew made (mirror, quarantine, a checkout before its agent starts) and in the
+//! user's own, always by [`argv`]'s clean prefix. It never runs in a checkout that an agent has had: there, only
+//! [`beneath`] reads, and a sealed container packs ([`collect`]). Invariant: no object reaches the user's repository that
+//! did not come in the collected pack or with the input. Reading order: `base`, `mirror`, `merge`, `checkout`, `collect`, `land`.
+
+pub mod access;
+pub mod argv;
+pub mod base;
+pub mod beneath;
+pub mod checkout;
+pub mod collect;
+pub mod context;
+pub mod error;
+pub mod header;
+pub mod heads;
+pub mod land;
+pub mod merge;
+pub mod mirror;
+pub mod prompt;
+mod quarantine;
+pub mod refs;
+pub mod reserved;

@@ -132,6 +132,13 @@ pub enum RunEvent {
         /// Why.
         reason: String,
     },
+    /// The run is over and a node still waits, for something that a person must decide.
+    NodeWaiting {
+        /// The node.
+        node: NodeId,
+        /// What for.
+        reason: String,
+    },
     /// Nothing happened for a while; the run is alive.
     Heartbeat {
         /// Running nodes.

@@ -59,7 +59,7 @@ pub fn implied(plan: &Plan, dag: &Dag) -> String {
                 let subject = plan.nodes[gate].reviews.map(|subject| plan.nodes[subject].id.as_str()).unwrap_or_default();
                 format!("`{}` (of `{subject}`)", plan.nodes[gate].id)
             });
-            out.push_str(&format!("  `{id}` waits for the approval of {}\n", text::list(gates, "and")));
+            out.push_str(&format!("  `{id}` waits for the approval of {}\n", gates.collect::<Vec<_>>().join(" and ")));
         }
         if dag.is_evidence(node) {
             out.push_str(&format!("  `{id}` is evidence for a reviewer: it runs on work that is not yet reviewed\n"));

@@ -139,9 +139,9 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
             InputFrom::Node(from) => format!("the result of `{}`", id(from)),
             InputFrom::Needs(mut needs) => {
                 needs.sort_unstable();
-                let names: Vec<String> = needs.into_iter().map(|need| format!("`{}`", id(need))).collect();
+                let names: Vec<String> = needs.into_iter().map(id).collect();
                 match names.as_slice() {
-                    [one] => format!("the result of {one}"),
+                    [one] => format!("the result of `{one}`"),
                     _ => format!("the merge of {}", crate::text::list(names, "and")),
                 }
             }

@@ -81,7 +81,7 @@ pub fn resolve(plan: &Plan, settings: &Settings, env: impl Fn(&str) -> Option<Os
 pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
     let mut problems: BTreeMap<&str, (String, Vec<&str>)> = BTreeMap::new();
     for (ix, node) in nodes.iter().enumerate().filter(|(ix, node)| active[*ix] && !node.credentials.is_empty()) {
-        let names = |state| node.credentials.iter().filter(move |(_, s)| *s == state).map(|(name, _)| format!("`{name}`"));
+        let names = |state| node.credentials.iter().filter(move |(_, s)| *s == state).map(|(name, _)| name.to_string());
         let empty: Vec<String> = names(CredentialState::Empty).collect();
         let what = if !empty.is_empty() {
             format!("{} is set but empty", text::list(empty, "and"))
@@ -96,8 +96,7 @@ pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Re
         return Ok(());
     }
     let lines = problems.iter().map(|(runner, (what, nodes))| {
-        let nodes: Vec<String> = nodes.iter().map(|node| format!("`{node}`")).collect();
-        format!("runner `{runner}` (of {}): {what}", text::short_list(&nodes, 5))
+        format!("runner `{runner}` (of {}): {what}", text::short_list(nodes, 5))
     });
     let lines: Vec<String> = lines.collect();
     Err(Failure::usage(lines.join("\n       ")).help("export one of the names with its value; unset what you do not use"))
@@ -118,9 +117,8 @@ pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) 
         node.image_id = id;
     }
     if !missing.is_empty() {
-        let list = missing.keys().map(|image| format!("`{image}`"));
         let runners: Vec<String> = missing.values().cloned().collect();
-        return Err(Failure::infrastructure(format!("no such image on the engine: {}", text::list(list, "and")))
+        return Err(Failure::infrastructure(format!("no such image on the engine: {}", text::list(missing.keys(), "and")))
             .help(format!("build it: `kew sandbox build {}`; kew never pulls", runners.join(" "))));
     }
     let joins = nodes.iter().zip(active).any(|(node, active)| *active && node.network == Network::Allowlist);

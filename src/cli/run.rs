@@ -440,7 +440,7 @@ fn warnings(repo: &UserRepo, settings: &Settings, resolved: &[Resolved], active:
             .filter(|(node, active)| **active && node.network == Network::Open)
             .flat_map(|(node, _)| node.credentials.iter())
             .filter(|(_, state)| *state == preflight::CredentialState::Set)
-            .map(|(name, _)| format!("`{name}`"))
+            .map(|(name, _)| name.to_string())
             .collect();
         exposed.sort();
         exposed.dedup();

@@ -70,8 +70,8 @@ fn wanted(runners: &[String], settings: &Settings) -> Result<Vec<(&'static Recip
     let of = |runner: &String| {
         let known = recipes::RECIPES.iter().map(|recipe| recipe.runner);
         let recipe = recipes::find(runner).ok_or_else(|| {
-            let names = known.clone().map(|name| format!("`{name}`"));
-            Failure::usage(format!("there is no recipe for `{}`; there are {}", runner.escape_default(), text::list(names, "and")))
+            let names = text::list(known.clone(), "and");
+            Failure::usage(format!("there is no recipe for `{}`; there are {names}", runner.escape_default()))
         })?;
         let image = image(recipe).ok_or_else(|| {
             Failure::usage(format!("the settings map `{runner}` to no image"))

@@ -45,6 +45,7 @@ pub fn told(event: &Stamped) -> Option<String> {
         }
         RunEvent::NodeHeld { node, reason } => format!("{node}: held{}", because(Some(reason))),
         RunEvent::NodeSkipped { node, reason } => format!("{node}: skipped{}", because(Some(reason))),
+        RunEvent::NodeWaiting { node, reason } => format!("{node}: waits{}", because(Some(reason))),
         RunEvent::Heartbeat { running } => still_running(running.iter()),
         RunEvent::RunEnded { status, exit_code, duration_ms, tokens: sum, cost_usd, cost_at_least } => {
             let sum = sum.map(|sum| format!(", {}", tokens(sum))).unwrap_or_default();

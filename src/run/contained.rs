@@ -171,7 +171,6 @@ impl Contained {
         if names.is_empty() {
             return Ok(());
         }
-        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let sentence = format!("the input {} has names that only kew may use: {}", input.short(), crate::text::short_list(&names, 5));
         Err(Trouble::Held { word: "planted", sentence })
     }

@@ -354,7 +354,10 @@ impl Driver<'_> {
                 self.store_broke(error);
             }
             let id = self.run.plan.nodes[node].id.clone();
-            self.tell(RunEvent::NodeSkipped { node: id, reason });
+            self.tell(match state {
+                NodeState::Waiting => RunEvent::NodeWaiting { node: id, reason },
+                _ => RunEvent::NodeSkipped { node: id, reason },
+            });
         }
         let mut status = self.dispatcher.status();
         if left {

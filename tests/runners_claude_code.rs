@@ -391,6 +391,13 @@ fn the_end_marker_is_good_only_if_it_says_so() {
 }
 
 #[test]
+fn an_exit_status_of_zero_is_no_good_end_by_itself() {
+    let path = format!("{}/tests/fixtures/claude-code/killed-int.exit", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(std::fs::read_to_string(path).unwrap().trim(), "0");
+    assert!(!account("killed-int").result.unwrap().ok);
+}
+
+#[test]
 fn an_end_marker_inside_a_tool_result_is_none() {
     let inner = serde_json::json!({"type": "result", "is_error": false}).to_string();
     let user = serde_json::json!({

@@ -243,11 +243,20 @@ fn tail(stderr: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stream::StreamEvent;
 
     fn good() -> (EngineEnd, Account) {
         let end = EngineEnd { started: true, exit: Some(0), oom: Some(false), ..EngineEnd::default() };
-        let account = Account { result: Some(RunResult { ok: true, ..RunResult::default() }), ..Account::default() };
-        (end, account)
+        (end, told(RunResult { ok: true, ..RunResult::default() }))
+    }
+
+    fn told(result: RunResult) -> Account {
+        with(Account::default(), StreamEvent::Result(result))
+    }
+
+    fn with(mut account: Account, event: StreamEvent) -> Account {
+        account.apply(&event);
+        account
     }
 
     fn kind(stop: Option<StopCause>, end: &EngineEnd, account: &Account) -> Kind {
@@ -265,13 +274,12 @@ mod tests {
         assert_eq!(kind(Some(StopCause::Deadline("5m".into())), &end, &account), Kind::TimedOut);
         assert_eq!(kind(Some(StopCause::LogCap("stdout".into())), &end, &account), Kind::Runaway);
 
-        let bad = |result: RunResult| Account { result: Some(result), ..Account::default() };
-        let limited = Account { rate_limited: Some(None), ..bad(RunResult::default()) };
+        let limited = with(told(RunResult::default()), StreamEvent::RateLimited { resets_at: None });
         assert_eq!(kind(None, &end, &limited), Kind::RateLimited);
-        let recovered = Account { rate_limited: Some(None), ..account.clone() };
+        let recovered = with(account.clone(), StreamEvent::RateLimited { resets_at: None });
         assert_eq!(kind(None, &end, &recovered), Kind::Passed);
         for (status, expected) in [(429, Kind::RateLimited), (401, Kind::CredentialRefused), (403, Kind::CredentialRefused), (500, Kind::Failed)] {
-            let account = bad(RunResult { api_status: Some(status), ..RunResult::default() });
+            let account = told(RunResult { api_status: Some(status), ..RunResult::default() });
             assert_eq!(kind(None, &end, &account), expected, "{status}");
         }
         assert_eq!(kind(Some(StopCause::CredentialRefused(401)), &end, &Account::default()), Kind::CredentialRefused);
@@ -291,7 +299,7 @@ mod tests {
     fn exit_zero_without_a_good_marker_is_a_failure() {
         let (end, account) = good();
         assert_eq!(kind(None, &end, &Account::default()), Kind::Failed);
-        let denied = Account { denials: 1, ..account.clone() };
+        let denied = with(account.clone(), StreamEvent::PermissionDenied { tool: "Bash".into() });
         assert_eq!(kind(None, &end, &denied), Kind::Failed);
         let nonzero = EngineEnd { exit: Some(1), ..end.clone() };
         assert_eq!(kind(None, &nonzero, &account), Kind::Failed);

@@ -1,0 +1,13 @@
+//! Whole runs of the real program over real containers. Every test here needs a docker engine with kew's images, and
+//! fails without one. Names start with `docker_`, so that they can be chosen and counted.
+
+mod agent;
+mod commits;
+mod contain;
+mod demo;
+mod faults;
+mod kill;
+mod origins;
+mod rig;
+mod stream;
+mod verdicts;

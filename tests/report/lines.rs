@@ -1,17 +1,15 @@
 //! The reporters that write lines: what they say, how they keep agent text down, and what a closed pipe does.
 
-mod report_support;
-
 use std::{
     io::{self, Write},
     sync::{Arc, Mutex},
 };
 
+use crate::support::{HOSTILE, START, Script, assert_harmless, node, run_started, started, whole_run};
 use kew::{
     event::Stamped,
     report::{Jsonl, Plain, Reporter},
 };
-use report_support::{HOSTILE, START, Script, assert_harmless, node, run_started, started, whole_run};
 
 /// A stream that keeps what it takes and fails from the n-th write on.
 #[derive(Clone)]

@@ -1,21 +1,19 @@
 //! The drawing on a terminal, read back from a terminal in memory: wide, narrow, low, with many nodes, and hostile text.
 
-mod report_support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicU16, Ordering},
 };
 
+use crate::support::{
+    HOSTILE, START, Script, assert_harmless, ended, node, progress, run_started, started, tokens, whole_run,
+};
 use indicatif::{InMemoryTerm, ProgressDrawTarget};
 use kew::{
     event::RunEvent,
     name::NodeId,
     record::NodeState,
     report::{Progress, Reporter, progress::Size},
-};
-use report_support::{
-    HOSTILE, START, Script, assert_harmless, ended, node, progress, run_started, started, tokens, whole_run,
 };
 use unicode_width::UnicodeWidthStr as _;
 

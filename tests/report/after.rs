@@ -1,9 +1,8 @@
 //! What is printed after a run: summary, list of runs, one run in full, and logs.
 
-mod report_support;
-
 use std::fs;
 
+use crate::support::{HOSTILE, START, assert_harmless, node, tokens};
 use camino::Utf8Path;
 use kew::{
     name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
@@ -18,7 +17,6 @@ use kew::{
     store::{AttemptDetail, NodeDetail, RunDetail, RunSummary, StateCounts},
     stream::Tokens,
 };
-use report_support::{HOSTILE, START, assert_harmless, node, tokens};
 
 const STATE: &str = "/repo/.git/kew";
 

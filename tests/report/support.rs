@@ -1,6 +1,4 @@
 //! A run to report on, and agent text that tries everything.
-#![expect(dead_code, reason = "each test binary uses its own part")]
-
 use kew::{
     event::{EVENT_VERSION, RunEvent, Stamped},
     name::{NodeId, RunId},

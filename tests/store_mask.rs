@@ -160,6 +160,8 @@ fn a_masked_json_line_is_still_json() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn no_secret_survives(secret in proptest::collection::vec(any::<u8>(), 6..200), before in proptest::collection::vec(any::<u8>(), 0..40),
                           after in proptest::collection::vec(any::<u8>(), 0..40)) {

@@ -1,29 +1,26 @@
-//! Makes text from an agent harmless for a terminal: what is not plainly visible is shown as an escape.
-//!
-//! It does not know about CI commands (see `ci`), and it gives one line: line breaks and tabs become spaces.
+//! Makes text from an agent harmless for a terminal and a CI log: one line, on which everything is plainly visible.
 
 use std::borrow::Cow;
 
-/// The text as one line without control characters, bidi controls, zero-width characters and tag characters.
+/// The text as one line: line breaks and tabs are spaces, other invisible or acting characters are shown as escapes, and
+/// what would begin a CI command (`::` at its start, `##[`) has a backslash in it.
 pub fn inert(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| matches!(c, '\n' | '\r' | '\t') || hidden(c)) {
-        return Cow::Borrowed(text);
-    }
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
         match c {
             '\n' | '\r' | '\t' => out.push(' '),
+            ':' if text[at..].starts_with("::") && text[..at].trim().is_empty() => out.push_str("\\:"),
+            '[' if out.ends_with("##") => out.push_str("\\["),
+            '\0'..=' ' | '\x7f' if c != ' ' => out.push_str(&format!("\\x{:02x}", u32::from(c))),
             c if hidden(c) => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
     }
-    Cow::Owned(out)
+    if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
 }
 
-/// Whether a terminal or an editor acts on the character rather than showing it.
-pub fn hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+fn hidden(c: char) -> bool {
+    matches!(c,
+        '\u{80}'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }

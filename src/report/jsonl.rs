@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, io::Write};
 
-use super::{Reporter, inert::hidden, outlet::Outlet};
+use super::{Reporter, outlet::Outlet};
 use crate::{event::Stamped, record::Millis};
 
 /// One JSON object per event.
@@ -54,4 +54,12 @@ fn escaped(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// Whether a terminal may act on the character rather than show it. JSON itself escapes only those below U+0020.
+fn hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }

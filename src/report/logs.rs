@@ -53,7 +53,9 @@ pub fn readable(line: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for shape in shapes {
         match shape {
-            Shape::Text(text) => lines.extend(text.trim_end().lines().map(|line| inert(line).into_owned())),
+            Shape::Text(text) => lines.extend(
+                text.trim_end().split('\n').map(|line| inert(line.trim_end_matches('\r')).into_owned()),
+            ),
             Shape::Tool { name, detail } => {
                 lines.push(format!("> {} {}", inert(&name), short(&detail)).trim_end().into())
             }

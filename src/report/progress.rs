@@ -19,6 +19,8 @@ use crate::{
 
 /// Milliseconds between two drawings.
 const REDRAW: Millis = 250;
+/// How often a loop should tick so that the drawing is smooth.
+pub const TICK: Duration = Duration::from_millis(REDRAW.unsigned_abs());
 /// Draws that indicatif makes by itself; ours are forced.
 const HERTZ: u8 = 4;
 /// Columns below which the plan's bar is left out.
@@ -140,11 +142,11 @@ impl Drawing {
 
     fn set_plan(&self, board: &Board, now: Millis, columns: usize) {
         let (done, all) = board.done();
-        let figures = format!("{done}/{all} ");
+        let figures = format!("{done}/{all}: ");
         let bar = if columns < ROOM_FOR_BAR { 0 } else { (columns / 5).min(24) };
         let template = match bar {
-            0 => "{pos}/{len} {msg}".to_owned(),
-            bar => format!("[{{bar:{bar}}}] {{pos}}/{{len}} {{msg}}"),
+            0 => "{pos}/{len}: {msg}".to_owned(),
+            bar => format!("[{{bar:{bar}}}] {{pos}}/{{len}}: {{msg}}"),
         };
         let before = figures.len() + if bar == 0 { 0 } else { bar + 3 };
         self.plan.set_style(style(&template).progress_chars("=> "));
@@ -163,6 +165,3 @@ impl fmt::Debug for Progress {
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("our templates are well formed")
 }
-
-/// How often a loop should tick so that the drawing is smooth.
-pub const TICK: Duration = Duration::from_millis(REDRAW.unsigned_abs());

@@ -1,7 +1,7 @@
 //! Each event as one line for people: inert, without time or prefix. `None` for what is only drawn or counted.
 
 use super::{
-    figures::{UNKNOWN, cut, duration, plural, tokens, usd, usd_sum},
+    figures::{cut, duration, plural, tokens, usd, usd_sum},
     inert::inert,
 };
 use crate::{
@@ -49,12 +49,12 @@ pub fn told(event: &Stamped) -> Option<String> {
         RunEvent::Heartbeat { running } => still_running(running.iter()),
         RunEvent::RunEnded { status, exit_code, duration_ms, tokens: sum, cost_usd, cost_at_least } => {
             let sum = sum.map(|sum| format!(", {}", tokens(sum))).unwrap_or_default();
+            let cost = cost_usd.map_or("cost unknown".into(), |usd| usd_sum(Some(usd), *cost_at_least));
             format!(
-                "run {}: {} after {}{sum}, {} (exit code {exit_code})",
+                "run {}: {} after {}{sum}, {cost} (exit code {exit_code})",
                 event.run,
                 inert(status),
-                duration(*duration_ms),
-                usd_sum(*cost_usd, *cost_at_least)
+                duration(*duration_ms)
             )
         }
         RunEvent::NodeProgress { .. } => return None,
@@ -99,7 +99,7 @@ fn ended(event: &RunEvent) -> Option<String> {
     if let Some(used) = used {
         line.push_str(&format!(", {}", tokens(*used)));
     }
-    line.push_str(&format!(", {}", cost_usd.map_or(UNKNOWN.into(), usd)));
+    line.push_str(&format!(", {}", cost_usd.map_or("cost unknown".into(), usd)));
     if *commits > 0 {
         line.push_str(&format!(", {}", plural(*commits as usize, "commit")));
     }

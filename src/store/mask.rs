@@ -9,7 +9,7 @@ mod forms;
 
 use std::{borrow::Cow, fmt, ops::Range};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use self::forms::Form;
 
@@ -21,6 +21,8 @@ const CUT: usize = 8;
 const SEED: usize = 12;
 /// Most seeds inside one form, to bound the automaton for a huge value.
 const MOST_SEEDS: usize = 64;
+/// Most seeds for which memory is traded for speed.
+const MOST_IN_DFA: usize = 4000;
 
 /// The secrets of a run, ready to be sought.
 pub struct Masker {
@@ -76,7 +78,10 @@ impl Masker {
             }
         }
         let finder = (!patterns.is_empty()).then(|| {
-            AhoCorasick::new(&patterns).expect("seeds are few and short, far below the automaton's limits")
+            // A DFA reads 1.7 times as fast as what is chosen by default, for some megabytes.
+            let kind = (patterns.len() <= MOST_IN_DFA).then_some(AhoCorasickKind::DFA);
+            let built = AhoCorasick::builder().kind(kind).build(&patterns);
+            built.expect("seeds are few and short, far below the automaton's limits")
         });
         Self { names, forms, seeds, finder }
     }

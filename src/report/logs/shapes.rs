@@ -1,4 +1,5 @@
-//! What a JSON line of an agent's stdout says, by its shape alone: claude-code, opencode, pi and `shell` lines.
+//! What a JSON line of an agent's stdout says, by its shape alone: lines of claude-code, opencode, pi and kew's own
+//! vocabulary. Pure; a line that lacks what its type promises says less, never fails.
 
 use serde_json::Value;
 
@@ -55,7 +56,16 @@ pub fn shapes(line: &str) -> Option<Vec<Shape>> {
             "toolResult" => vec![output(&json["message"]["content"], json["message"]["isError"] == true)],
             _ => Vec::new(),
         },
+        // pi, and kew's own vocabulary
+        "agent_settled" => {
+            vec![Shape::Note(if json["aborted"] == true { "aborted" } else { "settled" }.into())]
+        }
         "session" => vec![Shape::Note(format!("session {}", text(&json, "/id")))],
+        "model" => vec![Shape::Note(format!("model {}", text(&json, "/name")))],
+        "tool" => {
+            vec![Shape::Tool { name: text(&json, "/name").into(), detail: text(&json, "/detail").into() }]
+        }
+        "usage" | "cost" => Vec::new(),
         "step_start"
         | "message_start"
         | "message_update"
@@ -77,7 +87,9 @@ fn content(content: &Value) -> Vec<Shape> {
     }
     let blocks = content.as_array().map(Vec::as_slice).unwrap_or_default();
     let shape = |block: &Value| match text(block, "/type") {
-        "text" => Some(Shape::Text(text(block, "/text").into())),
+        "text" => Some(text(block, "/text"))
+            .filter(|said| !said.trim().is_empty())
+            .map(|said| Shape::Text(said.into())),
         "tool_use" => Some(tool(text(block, "/name"), &block["input"])),
         "toolCall" => Some(tool(text(block, "/name"), &block["arguments"])),
         "tool_result" => Some(output(&block["content"], block["is_error"] == true)),
@@ -119,15 +131,19 @@ fn output(content: &Value, failed: bool) -> Shape {
     Shape::Output { text, failed }
 }
 
-/// The end marker of claude-code (`is_error`, `result`), or of `shell` (`exit_code`).
+/// The end marker of claude-code (`is_error`, `result`), or of kew's own vocabulary (`exit_code`).
 fn result(json: &Value) -> String {
-    let failed = json["is_error"] == true || json["ok"] == false;
+    let failed = json["is_error"] == true || json["error"].is_string();
     let code = json["exit_code"].as_i64();
     let word = if failed || code.is_some_and(|code| code != 0) { "failed" } else { "ended well" };
     let code = code.map(|code| format!(", exit code {code}")).unwrap_or_default();
-    match text(json, "/result") {
-        "" => format!("{word}{code}"),
-        said => format!("{word}{code}: {said}"),
+    let said = ["/error", "/result", "/text"]
+        .into_iter()
+        .map(|place| text(json, place))
+        .find(|said| !said.is_empty());
+    match said {
+        None => format!("{word}{code}"),
+        Some(said) => format!("{word}{code}: {said}"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is drawn, as text: where each node stands, and the lines that say so. Knows no terminal but its size.
 
 use super::super::{
+    ci::defanged,
     figures::{UNKNOWN, count, cut, duration, tokens_in, usd, usd_sum, width},
     inert::inert,
 };
@@ -14,8 +15,9 @@ use crate::{
 
 /// Columns below which runner and model are left out.
 const ROOM_FOR_RUNNER: usize = 90;
-/// Most columns that ids, runners and models take.
-const NAME: usize = 24;
+/// Most columns that ids, runners and models take where there is room, and where there is none.
+const NAME: usize = 40;
+const SHORT_NAME: usize = 24;
 
 /// Where everything stands.
 #[derive(Debug, Default)]
@@ -67,7 +69,7 @@ impl Board {
                         ("running", Some(activity)) => activity,
                         _ => phase,
                     };
-                    running.doing = inert(doing).into_owned();
+                    running.doing = defanged(&inert(doing)).into_owned();
                 }
             }
             RunEvent::NodeEnded { node, state, cost_usd, .. } => {
@@ -97,7 +99,11 @@ impl Board {
         let known = self.running.iter().filter_map(|running| running.cost_usd).chain(self.cost_usd);
         let sum = known.fold(None, |sum, usd| Some(sum.unwrap_or(0.0) + usd));
         let unknown = self.at_least || self.running.iter().any(|running| running.cost_usd.is_none());
-        parts.push(usd_sum(sum, unknown));
+        match sum {
+            None if unknown => parts.push("cost unknown".into()),
+            None => {}
+            Some(sum) => parts.push(usd_sum(Some(sum), unknown)),
+        }
         parts.extend(self.started.map(|started| duration(now - started)));
         parts.join(", ")
     }
@@ -105,8 +111,9 @@ impl Board {
     /// At most `rows` lines of at most `columns`, one per running node, longest running first.
     pub fn lines(&self, now: Millis, columns: usize, rows: usize) -> Vec<String> {
         let shown = if self.running.len() <= rows { self.running.len() } else { rows.saturating_sub(1) };
+        let most = if columns >= ROOM_FOR_RUNNER { NAME } else { SHORT_NAME };
         let widest = |of: fn(&Running) -> &str| {
-            self.running[..shown].iter().map(|running| width(of(running))).max().unwrap_or(0).min(NAME)
+            self.running[..shown].iter().map(|running| width(of(running))).max().unwrap_or(0).min(most)
         };
         let (ids, runners, models) = (
             widest(|running| running.node.as_str()),

@@ -4,7 +4,7 @@
 //! transactions at a power cut while refs of those attempts survive, and an attempt number must never be given twice. A run
 //! commits a few times per node, so the extra fsync is not felt.
 
-use std::{fs::OpenOptions, os::unix::fs::OpenOptionsExt as _, thread, time::Duration};
+use std::{io, thread, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
@@ -124,13 +124,7 @@ pub(super) fn open(state_dir: &Utf8Path) -> Result<Connection, StoreError> {
         return Err(StoreError::FileSystem { dir: state_dir.to_owned(), kind });
     }
     let path = path(state_dir);
-    // SQLite gives its side files the mode of the database, so that is made first.
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(FileError::at("cannot open the database", &path))?;
+    create_private(&path)?;
     let doing = "cannot open the database";
     let mut connection = Connection::open_with_flags(
         &path,
@@ -144,6 +138,24 @@ pub(super) fn open(state_dir: &Utf8Path) -> Result<Connection, StoreError> {
     connection.pragma_update(None, "foreign_keys", true).doing(doing)?;
     create_tables(&mut connection, &path)?;
     Ok(connection)
+}
+
+/// Makes an empty database for the owner alone; SQLite gives its side files the same mode.
+///
+/// The file gets its name after it was closed: POSIX drops all locks that a process has on a file as soon as it closes any
+/// descriptor of it, and another connection of this process may have some.
+fn create_private(path: &Utf8Path) -> Result<(), FileError> {
+    let cannot = || FileError::at("cannot make the database", path);
+    if path.exists() {
+        return Ok(());
+    }
+    let dir = path.parent().unwrap_or(Utf8Path::new("."));
+    let closed =
+        tempfile::Builder::new().prefix(".dispatch-").tempfile_in(dir).map_err(cannot())?.into_temp_path();
+    match closed.persist_noclobber(path) {
+        Err(lost) if lost.error.kind() != io::ErrorKind::AlreadyExists => Err(cannot()(lost.error)),
+        _ => Ok(()),
+    }
 }
 
 /// The name of a file system (by its 32-bit magic) on which a WAL database must not lie: its locks or its shared memory

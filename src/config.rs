@@ -146,9 +146,12 @@ pub struct Layers {
 impl Layers {
     /// The usual places. `env` looks variables up.
     pub fn usual(work_tree: Option<&Utf8Path>, env: impl Fn(&str) -> Option<OsString>) -> Self {
-        let text = |name: &str| env(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty());
+        let text = |name: &str| {
+            env(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty())
+        };
         let home = text("XDG_CONFIG_HOME").or_else(|| text("HOME").map(|home| format!("{home}/.config")));
-        let user = home.map(|dir| Utf8PathBuf::from(dir).join("kew/config.toml")).filter(|path| path.exists());
+        let user =
+            home.map(|dir| Utf8PathBuf::from(dir).join("kew/config.toml")).filter(|path| path.exists());
         let repository = work_tree.map(|dir| dir.join(REPOSITORY_FILE)).filter(|path| path.exists());
         Self { user, repository }
     }
@@ -165,7 +168,8 @@ impl Layers {
             figment = figment.merge(Toml::file_exact(path.as_std_path()));
         }
         // Every setting lives in a table, so a name without `__` is not one of ours (KEW_PROMPT_FILE is the image's).
-        figment = figment.merge(Env::prefixed("KEW_").filter(|name| name.as_str().contains("__")).split("__"));
+        figment =
+            figment.merge(Env::prefixed("KEW_").filter(|name| name.as_str().contains("__")).split("__"));
         let settings: Settings = figment.extract().map_err(|error| reword(&error))?;
         check(&settings)?;
         Ok(settings)
@@ -174,8 +178,9 @@ impl Layers {
 
 /// A settings file as a table; its syntax errors keep toml's line and caret.
 fn parsed(path: &Utf8Path) -> Result<toml::Table, SettingsError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| SettingsError::new(format!("`{path}` could not be read: {error}"), "make it readable, or remove it"))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        SettingsError::new(format!("`{path}` could not be read: {error}"), "make it readable, or remove it")
+    })?;
     text.parse().map_err(|error: toml::de::Error| SettingsError {
         message: format!("`{path}` is not valid TOML: {}", error.to_string().trim_end()),
         help: None,
@@ -228,7 +233,9 @@ fn reword(error: &figment::Error) -> SettingsError {
         || "the settings".to_owned(),
         |metadata| match metadata.source.as_ref().and_then(|source| source.file_path()) {
             Some(path) => format!("`{}`", path.display()),
-            None if metadata.name.contains("environment") => "the environment (a `KEW_…` variable)".to_owned(),
+            None if metadata.name.contains("environment") => {
+                "the environment (a `KEW_…` variable)".to_owned()
+            }
             None => metadata.name.to_string(),
         },
     );
@@ -245,7 +252,10 @@ fn reword(error: &figment::Error) -> SettingsError {
         Kind::InvalidValue(found, wanted) => format!("found {found}, but {wanted} is wanted"),
         other => other.to_string(),
     };
-    SettingsError { message: format!("{layer}{at}: {what}"), help: Some("`kew schema settings` prints every key with its meaning".into()) }
+    SettingsError {
+        message: format!("{layer}{at}: {what}"),
+        help: Some("`kew schema settings` prints every key with its meaning".into()),
+    }
 }
 
 fn check(settings: &Settings) -> Result<(), SettingsError> {
@@ -268,7 +278,10 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
         ));
     }
     if !(sandbox.cpus.is_finite() && sandbox.cpus > 0.0) {
-        return Err(SettingsError::new(format!("`sandbox.cpus` = {} is not a positive number", sandbox.cpus), "set it to e.g. 2"));
+        return Err(SettingsError::new(
+            format!("`sandbox.cpus` = {} is not a positive number", sandbox.cpus),
+            "set it to e.g. 2",
+        ));
     }
     if sandbox.pids_limit == 0 || sandbox.memory.bytes() < 16 << 20 {
         return Err(SettingsError::new(
@@ -278,14 +291,21 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
     }
     for (key, dir) in [("sandbox.checkout_dir", &sandbox.checkout_dir), ("state.dir", &settings.state.dir)] {
         if let Some(dir) = dir.as_ref().filter(|dir| !dir.is_absolute()) {
-            return Err(SettingsError::new(format!("`{key}` = `{dir}` is not an absolute path"), "write the whole path"));
+            return Err(SettingsError::new(
+                format!("`{key}` = `{dir}` is not an absolute path"),
+                "write the whole path",
+            ));
         }
     }
     let toolchains = sandbox.toolchains.iter().flat_map(|(name, toolchain)| {
-        toolchain.images.iter().map(move |(runner, image)| (format!("sandbox.toolchains.{name}.images.{runner}"), image))
+        toolchain
+            .images
+            .iter()
+            .map(move |(runner, image)| (format!("sandbox.toolchains.{name}.images.{runner}"), image))
     });
     let images = sandbox.images.iter().map(|(runner, image)| (format!("sandbox.images.{runner}"), image));
-    for (key, image) in images.chain(toolchains).chain([("sandbox.collector".to_owned(), &sandbox.collector)]) {
+    for (key, image) in images.chain(toolchains).chain([("sandbox.collector".to_owned(), &sandbox.collector)])
+    {
         if !image_name(image) {
             return Err(SettingsError::new(
                 format!("`{key}` = `{}` is not an image name", image.escape_default()),

@@ -78,13 +78,15 @@ impl From<GitError> for Failure {
 
 impl From<DockerError> for Failure {
     fn from(error: DockerError) -> Self {
-        Self::infrastructure(error.to_string()).help("is a docker engine running, and may this user use it? `docker info` tells")
+        Self::infrastructure(error.to_string())
+            .help("is a docker engine running, and may this user use it? `docker info` tells")
     }
 }
 
 impl From<ContextError> for Failure {
     fn from(error: ContextError) -> Self {
-        Self::infrastructure(error.to_string()).help("set DOCKER_HOST to a unix socket, or `docker context use` one that has one")
+        Self::infrastructure(error.to_string())
+            .help("set DOCKER_HOST to a unix socket, or `docker context use` one that has one")
     }
 }
 
@@ -105,7 +107,8 @@ impl From<NetworkError> for Failure {
 
 impl From<WorkspaceError> for Failure {
     fn from(error: WorkspaceError) -> Self {
-        Self::infrastructure(error.to_string()).help("set `sandbox.checkout_dir` in your own settings file to a folder on a local disk")
+        Self::infrastructure(error.to_string())
+            .help("set `sandbox.checkout_dir` in your own settings file to a folder on a local disk")
     }
 }
 

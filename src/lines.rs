@@ -113,12 +113,15 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_marked_and_the_next_is_whole() {
         let got = split(4, &[b"abc\r\nabcdef", b"ghi\nok\nlast"]);
-        assert_eq!(got, [
-            (b"abc".to_vec(), false),
-            (b"abcd".to_vec(), true),
-            (b"ok".to_vec(), false),
-            (b"last".to_vec(), false)
-        ]);
+        assert_eq!(
+            got,
+            [
+                (b"abc".to_vec(), false),
+                (b"abcd".to_vec(), true),
+                (b"ok".to_vec(), false),
+                (b"last".to_vec(), false)
+            ]
+        );
     }
 
     proptest! {

@@ -154,7 +154,8 @@ pub fn judge_end(stop: Option<&StopCause>, end: &EngineEnd, account: &Account) -
         return Err(Outcome::new(Kind::Infrastructure, reason));
     }
     if end.lost {
-        let reason = "the connection to the container was lost while it ran; what it spent is at least what was seen";
+        let reason =
+            "the connection to the container was lost while it ran; what it spent is at least what was seen";
         return Err(Outcome::new(Kind::Infrastructure, reason));
     }
     of_marker(end, account, result)
@@ -180,7 +181,9 @@ pub fn judge_work(commits: Commits, work: &Work) -> Outcome {
 fn of_stop(stop: &StopCause) -> Option<Outcome> {
     match stop {
         StopCause::Asked => Some(Outcome::new(Kind::Cancelled, "asked to stop")),
-        StopCause::Deadline(length) => Some(Outcome::new(Kind::TimedOut, format!("its timeout of {length} ran out"))),
+        StopCause::Deadline(length) => {
+            Some(Outcome::new(Kind::TimedOut, format!("its timeout of {length} ran out")))
+        }
         StopCause::LogCap(what) => Some(Outcome::new(Kind::Runaway, what.clone())),
         StopCause::CredentialRefused(_) => None,
     }
@@ -199,7 +202,9 @@ fn of_marker(end: &EngineEnd, account: &Account, result: Option<&RunResult>) -> 
         Some(0) => None,
         Some(126) => Some("exit status 126: the image's agent could not be executed".to_owned()),
         Some(127) => Some("exit status 127: the image, or a command of the agent, was not found".to_owned()),
-        Some(137) if end.oom.is_none() => Some("exit status 137: killed, perhaps out of memory (the engine did not say)".into()),
+        Some(137) if end.oom.is_none() => {
+            Some("exit status 137: killed, perhaps out of memory (the engine did not say)".into())
+        }
         Some(code) => Some(format!("exit status {code}")),
         None => Some("its exit status is not known".to_owned()),
     };
@@ -224,7 +229,10 @@ fn of_marker(end: &EngineEnd, account: &Account, result: Option<&RunResult>) -> 
 
 fn rate_limit_reason(account: &Account) -> String {
     match account.rate_limited.flatten() {
-        Some(at) => format!("the provider's limit is used up until {}", jiff::Timestamp::from_second(at).map_or_else(|_| at.to_string(), |t| t.to_string())),
+        Some(at) => format!(
+            "the provider's limit is used up until {}",
+            jiff::Timestamp::from_second(at).map_or_else(|_| at.to_string(), |t| t.to_string())
+        ),
         None => "the provider's limit is used up".to_owned(),
     }
 }
@@ -278,11 +286,19 @@ mod tests {
         assert_eq!(kind(None, &end, &limited), Kind::RateLimited);
         let recovered = with(account.clone(), StreamEvent::RateLimited { resets_at: None });
         assert_eq!(kind(None, &end, &recovered), Kind::Passed);
-        for (status, expected) in [(429, Kind::RateLimited), (401, Kind::CredentialRefused), (403, Kind::CredentialRefused), (500, Kind::Failed)] {
+        for (status, expected) in [
+            (429, Kind::RateLimited),
+            (401, Kind::CredentialRefused),
+            (403, Kind::CredentialRefused),
+            (500, Kind::Failed),
+        ] {
             let account = told(RunResult { api_status: Some(status), ..RunResult::default() });
             assert_eq!(kind(None, &end, &account), expected, "{status}");
         }
-        assert_eq!(kind(Some(StopCause::CredentialRefused(401)), &end, &Account::default()), Kind::CredentialRefused);
+        assert_eq!(
+            kind(Some(StopCause::CredentialRefused(401)), &end, &Account::default()),
+            Kind::CredentialRefused
+        );
     }
 
     #[test]
@@ -291,7 +307,11 @@ mod tests {
         let not_started = EngineEnd { started: false, exit: Some(125), ..end.clone() };
         assert_eq!(kind(None, &not_started, &Account::default()), Kind::Infrastructure);
         let inside = EngineEnd { exit: Some(125), ..end.clone() };
-        assert_eq!(kind(None, &inside, &Account::default()), Kind::Failed, "the agent itself may exit with 125");
+        assert_eq!(
+            kind(None, &inside, &Account::default()),
+            Kind::Failed,
+            "the agent itself may exit with 125"
+        );
         assert_eq!(kind(None, &EngineEnd { lost: true, ..end }, &account), Kind::Infrastructure);
     }
 
@@ -319,7 +339,10 @@ mod tests {
         assert_eq!(judge_work(Commits::Required, &none).kind, Kind::NothingDone);
         let uncommitted = judge_work(Commits::Required, &dirty);
         assert_eq!(uncommitted.kind, Kind::UncommittedWork);
-        assert_eq!(uncommitted.reason.as_deref(), Some("uncommitted work: nothing was committed, but `a.txt` and 1 more changed"));
+        assert_eq!(
+            uncommitted.reason.as_deref(),
+            Some("uncommitted work: nothing was committed, but `a.txt` and 1 more changed")
+        );
         assert_eq!(judge_work(Commits::Required, &done).kind, Kind::Passed);
         assert_eq!(judge_work(Commits::Optional, &dirty).kind, Kind::Passed);
         assert_eq!(judge_work(Commits::Forbidden, &done).kind, Kind::Passed);

@@ -34,7 +34,9 @@ pub enum WorkspaceError {
         source: io::Error,
     },
     /// The path cannot be mounted safely.
-    #[error("the folder for checkouts `{0}` has characters that a mount cannot carry safely; only letters, digits, `.`, `_`, `-` and `/` are taken")]
+    #[error(
+        "the folder for checkouts `{0}` has characters that a mount cannot carry safely; only letters, digits, `.`, `_`, `-` and `/` are taken"
+    )]
     NotMountable(String),
 }
 
@@ -117,8 +119,9 @@ pub fn dead(dir: &Utf8Path, free: impl Fn(&Utf8Path) -> bool) -> Vec<(Utf8PathBu
     let mut dead = Vec::new();
     for entry in entries.flatten().filter(|entry| entry.file_name().starts_with(PREFIX)) {
         let mark = entry.path().join(MARK);
-        let own = fs::symlink_metadata(entry.path())
-            .is_ok_and(|meta| meta.is_dir() && std::os::unix::fs::MetadataExt::uid(&meta) == rustix::process::geteuid().as_raw());
+        let own = fs::symlink_metadata(entry.path()).is_ok_and(|meta| {
+            meta.is_dir() && std::os::unix::fs::MetadataExt::uid(&meta) == rustix::process::geteuid().as_raw()
+        });
         let Ok(lock) = fs::read_to_string(&mark) else { continue };
         let lock = Utf8PathBuf::from(lock);
         if own && lock.exists() && free(&lock) {

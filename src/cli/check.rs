@@ -13,7 +13,8 @@ use crate::{
 pub fn check(args: &CheckArgs) -> Result<u8, Failure> {
     let mut code = exit::PASSED;
     for path in &args.plans {
-        let start = args.repo.repo.as_deref().or_else(|| path.parent().filter(|dir| !dir.as_str().is_empty()));
+        let start =
+            args.repo.repo.as_deref().or_else(|| path.parent().filter(|dir| !dir.as_str().is_empty()));
         let work_tree = setting::work_tree(start)?;
         let settings = setting::settings(work_tree.as_deref())?;
         match (setting::check(path, work_tree.as_deref(), &settings)?, args.format) {
@@ -56,13 +57,21 @@ pub fn implied(plan: &Plan, dag: &Dag) -> String {
         let id = &plan.nodes[node].id;
         if !new.is_empty() {
             let gates = dag.gates(node).into_iter().map(|gate| {
-                let subject = plan.nodes[gate].reviews.map(|subject| plan.nodes[subject].id.as_str()).unwrap_or_default();
+                let subject = plan.nodes[gate]
+                    .reviews
+                    .map(|subject| plan.nodes[subject].id.as_str())
+                    .unwrap_or_default();
                 format!("`{}` (of `{subject}`)", plan.nodes[gate].id)
             });
-            out.push_str(&format!("  `{id}` waits for the approval of {}\n", gates.collect::<Vec<_>>().join(" and ")));
+            out.push_str(&format!(
+                "  `{id}` waits for the approval of {}\n",
+                gates.collect::<Vec<_>>().join(" and ")
+            ));
         }
         if dag.is_evidence(node) {
-            out.push_str(&format!("  `{id}` is evidence for a reviewer: it runs on work that is not yet reviewed\n"));
+            out.push_str(&format!(
+                "  `{id}` is evidence for a reviewer: it runs on work that is not yet reviewed\n"
+            ));
         }
     }
     if left > 0 {

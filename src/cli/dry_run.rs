@@ -83,7 +83,9 @@ pub struct Given<'a> {
 
 /// Puts a dry run together.
 pub fn dry_run(given: Given<'_>) -> DryRun {
-    let ids = |nodes: &[NodeIx]| nodes.iter().map(|node| given.plan.nodes[*node].id.to_string()).collect::<Vec<_>>();
+    let ids = |nodes: &[NodeIx]| {
+        nodes.iter().map(|node| given.plan.nodes[*node].id.to_string()).collect::<Vec<_>>()
+    };
     let active: Vec<NodeIx> = given.dag.order().iter().copied().filter(|node| given.active[*node]).collect();
     let nodes = active.iter().map(|&node| dry_node(&given, node)).collect();
     DryRun {
@@ -151,7 +153,10 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
         credentials: resolved
             .credentials
             .iter()
-            .map(|(name, state)| DryCredential { name: name.to_string(), set: *state == super::preflight::CredentialState::Set })
+            .map(|(name, state)| DryCredential {
+                name: name.to_string(),
+                set: *state == super::preflight::CredentialState::Set,
+            })
             .collect(),
         argv: std::iter::once("docker".to_owned()).chain(argv).collect(),
     }
@@ -195,7 +200,8 @@ impl DryNode {
         let id = self.image_id.as_ref().map(|id| format!(" ({id})")).unwrap_or_default();
         let _ = writeln!(out, "  image    {}{id}", self.image);
         let _ = writeln!(out, "  network  {}", self.network);
-        let credentials = self.credentials.iter().map(|c| format!("{} ({})", c.name, if c.set { "set" } else { "unset" }));
+        let credentials =
+            self.credentials.iter().map(|c| format!("{} ({})", c.name, if c.set { "set" } else { "unset" }));
         let credentials = credentials.collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "  secrets  {}", if credentials.is_empty() { "none" } else { &credentials });
         let _ = writeln!(out, "  input    {}", self.input);
@@ -209,7 +215,11 @@ impl DryNode {
             let _ = writeln!(out, "  gated by {}", self.gates.join(", "));
         }
         if let Some(timeout) = self.timeout_s {
-            let _ = writeln!(out, "  timeout  {}", crate::units::show_duration(std::time::Duration::from_secs(timeout)));
+            let _ = writeln!(
+                out,
+                "  timeout  {}",
+                crate::units::show_duration(std::time::Duration::from_secs(timeout))
+            );
         }
         let _ = write!(out, "  argv     {}", self.argv.join(" "));
         out

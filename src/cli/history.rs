@@ -9,7 +9,10 @@ use crate::{
     error::Failure,
     git::base::UserRepo,
     name::{AttemptKey, NodeId, RunId},
-    report::{logs::{self, LogForm}, runs as table, show as story},
+    report::{
+        logs::{self, LogForm},
+        runs as table, show as story,
+    },
     run::unix_ms,
     store::{
         AttemptFiles, Store,
@@ -44,7 +47,11 @@ pub fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     let node = node.ok_or_else(|| {
         let guess = text::did_you_mean(&args.node, detail.nodes.iter().map(|node| node.node.as_str()));
         let guess = guess.map(|id| format!("; did you mean `{id}`?")).unwrap_or_default();
-        Failure::usage(format!("the run `{}` has no node `{}`{guess}", detail.start.run, args.node.escape_default()))
+        Failure::usage(format!(
+            "the run `{}` has no node `{}`{guess}",
+            detail.start.run,
+            args.node.escape_default()
+        ))
     })?;
     let attempt = args.attempt.unwrap_or(node.attempt);
     if attempt == 0 || attempt > node.attempt {
@@ -56,7 +63,8 @@ pub fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     let key = AttemptKey { run: detail.start.run.clone(), node: node.node.clone(), attempt };
     let files = AttemptFiles::new(&state, &key);
     let path = if args.stderr { files.stderr() } else { files.stdout() };
-    let file = fs::File::open(&path).map_err(|error| Failure::infrastructure(format!("the log `{path}` could not be read: {error}")))?;
+    let file = fs::File::open(&path)
+        .map_err(|error| Failure::infrastructure(format!("the log `{path}` could not be read: {error}")))?;
     // A reader that went away is no error.
     let form = if args.raw { LogForm::Raw } else { LogForm::Readable };
     let _ = logs::logs(&mut std::io::BufReader::new(file), &mut std::io::stdout().lock(), form);
@@ -70,7 +78,8 @@ fn alive(state: &Utf8Path, run: &RunId) -> bool {
 }
 
 fn existing(state: &Utf8Path) -> Result<Store, Failure> {
-    Store::open_existing(state)?.ok_or_else(|| Failure::usage("this repository has no runs yet").help("`kew run PLAN` starts one"))
+    Store::open_existing(state)?
+        .ok_or_else(|| Failure::usage("this repository has no runs yet").help("`kew run PLAN` starts one"))
 }
 
 fn state_dir(repo: Option<&Utf8Path>) -> Result<Utf8PathBuf, Failure> {

@@ -216,6 +216,7 @@ fn say(text: &str) {
 /// Whether people's text may have colour.
 fn paint() -> Paint {
     use std::io::IsTerminal as _;
-    let wanted = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let wanted =
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     if wanted { Paint::Colour } else { Paint::Plain }
 }

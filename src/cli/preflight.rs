@@ -1,7 +1,10 @@
 //! What must be right before the first container: images, credentials, the engine, the network, the mount. Every doubt
 //! stops the run here, with what to do.
 
-use std::{collections::BTreeMap, ffi::OsString, fs, os::unix::fs::MetadataExt as _, os::unix::fs::PermissionsExt as _};
+use std::{
+    collections::BTreeMap, ffi::OsString, fs, os::unix::fs::MetadataExt as _,
+    os::unix::fs::PermissionsExt as _,
+};
 
 use camino::Utf8Path;
 
@@ -49,16 +52,22 @@ pub struct Resolved {
 }
 
 /// Resolves every node by the settings. `env` looks variables up.
-pub fn resolve(plan: &Plan, settings: &Settings, env: impl Fn(&str) -> Option<OsString>) -> Result<Vec<Resolved>, Failure> {
+pub fn resolve(
+    plan: &Plan,
+    settings: &Settings,
+    env: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<Resolved>, Failure> {
     let of = |(ix, node): (usize, &crate::plan::spec::Node)| {
         // The check has refused unknown runners and missing images already; here it is a bug to get so far.
-        let runner = runners::find(&node.runner).ok_or_else(|| Failure::usage(format!("unknown runner `{}`", node.runner)))?;
+        let runner = runners::find(&node.runner)
+            .ok_or_else(|| Failure::usage(format!("unknown runner `{}`", node.runner)))?;
         let image = settings.sandbox.image(&node.runner, node.toolchain.as_deref()).ok_or_else(|| {
             Failure::usage(format!("node `{}`: the runner `{}` has no image", node.id, node.runner))
                 .help(format!("set `sandbox.images.{}`", node.runner))
         })?;
         let credentials = runner.required_credentials().iter().map(|name| {
-            let name = EnvName::new(*name).expect("a runner's credential names are written in its file and tested");
+            let name =
+                EnvName::new(*name).expect("a runner's credential names are written in its file and tested");
             let state = match env(name.as_str()) {
                 None => CredentialState::Unset,
                 Some(value) if value.is_empty() => CredentialState::Empty,
@@ -80,8 +89,12 @@ pub fn resolve(plan: &Plan, settings: &Settings, env: impl Fn(&str) -> Option<Os
 /// Stops unless every runner of the run has a credential: one of its names set, none set but empty.
 pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
     let mut problems: BTreeMap<&str, (String, Vec<&str>)> = BTreeMap::new();
-    for (ix, node) in nodes.iter().enumerate().filter(|(ix, node)| active[*ix] && !node.credentials.is_empty()) {
-        let names = |state| node.credentials.iter().filter(move |(_, s)| *s == state).map(|(name, _)| name.to_string());
+    for (ix, node) in
+        nodes.iter().enumerate().filter(|(ix, node)| active[*ix] && !node.credentials.is_empty())
+    {
+        let names = |state| {
+            node.credentials.iter().filter(move |(_, s)| *s == state).map(|(name, _)| name.to_string())
+        };
         let empty: Vec<String> = names(CredentialState::Empty).collect();
         let what = if !empty.is_empty() {
             format!("{} is set but empty", text::list(empty, "and"))
@@ -99,7 +112,8 @@ pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Re
         format!("runner `{runner}` (of {}): {what}", text::short_list(nodes, 5))
     });
     let lines: Vec<String> = lines.collect();
-    Err(Failure::usage(lines.join("\n       ")).help("export one of the names with its value; unset what you do not use"))
+    Err(Failure::usage(lines.join("\n       "))
+        .help("export one of the names with its value; unset what you do not use"))
 }
 
 /// Asks the engine for the id of every image that the run uses, and for the allowlist network if it is joined.
@@ -118,8 +132,11 @@ pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) 
     }
     if !missing.is_empty() {
         let runners: Vec<String> = missing.values().cloned().collect();
-        return Err(Failure::infrastructure(format!("no such image on the engine: {}", text::list(missing.keys(), "and")))
-            .help(format!("build it: `kew sandbox build {}`; kew never pulls", runners.join(" "))));
+        return Err(Failure::infrastructure(format!(
+            "no such image on the engine: {}",
+            text::list(missing.keys(), "and")
+        ))
+        .help(format!("build it: `kew sandbox build {}`; kew never pulls", runners.join(" "))));
     }
     let joins = nodes.iter().zip(active).any(|(node, active)| *active && node.network == Network::Allowlist);
     if joins {
@@ -141,8 +158,11 @@ pub fn collector_id(docker: &Docker, settings: &Settings) -> Result<String, Fail
 pub fn check_engine(engine: &Engine, settings: &Settings) -> Result<(), Failure> {
     let sandbox = &settings.sandbox;
     if engine.cpus > 0 && sandbox.cpus > f64::from(engine.cpus) {
-        return Err(Failure::usage(format!("`sandbox.cpus` = {} is more than the engine has: {}", sandbox.cpus, engine.cpus))
-            .help(format!("set `sandbox.cpus` to at most {}", engine.cpus)));
+        return Err(Failure::usage(format!(
+            "`sandbox.cpus` = {} is more than the engine has: {}",
+            sandbox.cpus, engine.cpus
+        ))
+        .help(format!("set `sandbox.cpus` to at most {}", engine.cpus)));
     }
     if engine.memory > 0 && sandbox.memory.bytes() > engine.memory {
         return Err(Failure::usage(format!(
@@ -157,10 +177,17 @@ pub fn check_engine(engine: &Engine, settings: &Settings) -> Result<(), Failure>
 
 /// Reads a nonce back through a container, and sees which user of this host the container's agent is. Proves that the
 /// engine mounts the very folder that kew writes to.
-pub fn probe_mount(docker: &Docker, collector: &str, labels: &Labels, checkouts: &Utf8Path) -> Result<(u32, u32), Failure> {
+pub fn probe_mount(
+    docker: &Docker,
+    collector: &str,
+    labels: &Labels,
+    checkouts: &Utf8Path,
+) -> Result<(u32, u32), Failure> {
     let folder = checkouts.join("probe");
     let nonce = fresh(16);
-    let io = |error: std::io::Error| Failure::infrastructure(format!("the folder `{folder}` could not be written: {error}"));
+    let io = |error: std::io::Error| {
+        Failure::infrastructure(format!("the folder `{folder}` could not be written: {error}"))
+    };
     fs::create_dir(&folder).map_err(io)?;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).map_err(io)?;
     fs::write(folder.join("nonce"), &nonce).map_err(io)?;
@@ -176,7 +203,10 @@ pub fn probe_mount(docker: &Docker, collector: &str, labels: &Labels, checkouts:
     };
     let answer = run_sealed(docker, &sealed, None, std::time::Duration::from_secs(120))?;
     if answer.code == Some(125) {
-        return Err(Failure::infrastructure(format!("docker could not start a container: {}", answer.stderr)));
+        return Err(Failure::infrastructure(format!(
+            "docker could not start a container: {}",
+            answer.stderr
+        )));
     }
     if answer.text() != nonce {
         return Err(Failure::infrastructure(format!(

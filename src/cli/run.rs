@@ -13,7 +13,9 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
-    Format, RunArgs, check::implied, dry_run, paint,
+    Format, RunArgs,
+    check::implied,
+    dry_run, paint,
     preflight::{self, Resolved},
     put, say, setting,
 };
@@ -126,13 +128,14 @@ impl Ready<'_> {
 
         let lock = RunLock::try_take(&lock_path(&state, &id))?
             .ok_or_else(|| Failure::infrastructure(format!("the lock of the new run `{id}` is taken")))?;
-        let workspace = match Workspace::create(self.settings.sandbox.checkout_dir.as_deref(), &id, lock.path()) {
-            Ok(workspace) => workspace,
-            Err(error) => {
-                let _ = lock.remove();
-                return Err(error.into());
-            }
-        };
+        let workspace =
+            match Workspace::create(self.settings.sandbox.checkout_dir.as_deref(), &id, lock.path()) {
+                Ok(workspace) => workspace,
+                Err(error) => {
+                    let _ = lock.remove();
+                    return Err(error.into());
+                }
+            };
         let docker = Docker::new(host, workspace.docker_config().as_std_path());
         let done = self.in_workspace(&id, &state, &lock, &Arc::new(workspace), &docker);
         let _ = lock.remove();
@@ -153,7 +156,13 @@ impl Ready<'_> {
         preflight::check_engine(&engine, &self.settings)?;
         preflight::resolve_images(docker, &mut self.resolved, &self.active)?;
         let collector = preflight::collector_id(docker, &self.settings)?;
-        let labels = Labels { state: state_id(state)?, owner: fresh(8), run: id.to_string(), node: String::new(), attempt: 0 };
+        let labels = Labels {
+            state: state_id(state)?,
+            owner: fresh(8),
+            run: id.to_string(),
+            node: String::new(),
+            attempt: 0,
+        };
         let clean = Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
         self.reap(state, &clean);
 
@@ -164,12 +173,16 @@ impl Ready<'_> {
             workspace: workspace.root().to_owned(),
             lock: lock.path().to_owned(),
         };
-        let watchdog = Watchdog::start(&watched, lock.duplicate()?)
-            .map_err(|error| Failure::infrastructure(format!("the watchdog could not be started: {error}")))?;
+        let watchdog = Watchdog::start(&watched, lock.duplicate()?).map_err(|error| {
+            Failure::infrastructure(format!("the watchdog could not be started: {error}"))
+        })?;
         let done = self.watched(id, state, workspace, docker, &labels, &engine.time, collector, &watchdog);
         match &done {
             Ok((_, true)) => {
-                say(&format!("left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})", labels.owner));
+                say(&format!(
+                    "left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})",
+                    labels.owner
+                ));
                 // Not dismissed: the watchdog sees the end of this process and cleans up.
                 std::process::exit(130);
             }
@@ -200,8 +213,10 @@ impl Ready<'_> {
         watchdog: &Watchdog,
     ) -> Result<(u8, bool), Failure> {
         let register = watchdog.register();
-        let events = Events::listen(docker, &labels.owner, since, Arc::clone(&register))
-            .map_err(|error| Failure::infrastructure(format!("`docker events` could not be started: {error}")))?;
+        let events =
+            Events::listen(docker, &labels.owner, since, Arc::clone(&register)).map_err(|error| {
+                Failure::infrastructure(format!("`docker events` could not be started: {error}"))
+            })?;
         let probe = Labels { node: "probe".to_owned(), ..labels.clone() };
         let agent = preflight::probe_mount(docker, &collector, &probe, &workspace.root().join("checkouts"))?;
         let access = if rustix::process::geteuid().is_root() {
@@ -214,7 +229,9 @@ impl Ready<'_> {
         let git = self.repo.context(&workspace.git())?;
         let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
         let mut store = Store::open(state)?;
-        store.run_started(&self.start_row(id, labels)).map_err(|error| Failure::infrastructure(error.to_string()))?;
+        store
+            .run_started(&self.start_row(id, labels))
+            .map_err(|error| Failure::infrastructure(error.to_string()))?;
 
         let credentials: HashMap<EnvName, OsString> = self
             .resolved
@@ -222,7 +239,8 @@ impl Ready<'_> {
             .flat_map(|node| node.credentials.iter())
             .filter_map(|(name, _)| Some((name.clone(), std::env::var_os(name.as_str())?)))
             .collect();
-        let masker = Masker::new(credentials.iter().map(|(name, value)| (name.to_string(), value.as_encoded_bytes())));
+        let masker =
+            Masker::new(credentials.iter().map(|(name, value)| (name.to_string(), value.as_encoded_bytes())));
         let executor = Engine(Arc::new(Contained {
             docker: docker.clone(),
             events,
@@ -264,14 +282,18 @@ impl Ready<'_> {
         }
         let mut reporter = Reporting(match self.args.format {
             Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
-            Format::Human => report::for_people(std::env::var_os("CI").is_some_and(|value| !value.is_empty())),
+            Format::Human => {
+                report::for_people(std::env::var_os("CI").is_some_and(|value| !value.is_empty()))
+            }
         });
         let ended = run::drive(&run, Arc::new(executor.clone()), Arc::new(shelf), &mut store, &mut reporter)
             .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
         executor.0.events.close();
         reporter.0.finish();
         if let Some(error) = &ended.broken {
-            say(&format!("error: {error}\n  help: is the disk full? what ran is stopped; commits so far are in refs/kew/{id}/"));
+            say(&format!(
+                "error: {error}\n  help: is the disk full? what ran is stopped; commits so far are in refs/kew/{id}/"
+            ));
         }
         if self.args.format == Format::Human {
             self.summary(&store, id, state, &ended);
@@ -285,7 +307,10 @@ impl Ready<'_> {
                 let (head, rows) = report::summary::of(&detail, state);
                 put(&report::summary::summary(&head, &rows));
             }
-            Err(error) => say(&format!("warning: the summary could not be read: {error}; the run is `{}`", ended.status.word())),
+            Err(error) => say(&format!(
+                "warning: the summary could not be read: {error}; the run is `{}`",
+                ended.status.word()
+            )),
         }
     }
 
@@ -305,7 +330,8 @@ impl Ready<'_> {
                 needs: node.needs.iter().copied().map(name).collect(),
             }
         });
-        let settings_json = serde_json::to_string(&self.settings).expect("settings are text, numbers and maps, which JSON can hold");
+        let settings_json = serde_json::to_string(&self.settings)
+            .expect("settings are text, numbers and maps, which JSON can hold");
         RunStart {
             run: id.clone(),
             epic: plan.epic.name.clone(),
@@ -325,7 +351,10 @@ impl Ready<'_> {
     fn digest(&self, plan: &Plan, settings_json: &str) -> String {
         let prompts = plan.nodes.iter().map(|node| node.prompt.as_str());
         let images = self.resolved.iter().map(|node| node.image_id.as_deref().unwrap_or_default());
-        let parts = [self.checked.text.as_str(), settings_json, self.base.as_str()].into_iter().chain(prompts).chain(images);
+        let parts = [self.checked.text.as_str(), settings_json, self.base.as_str()]
+            .into_iter()
+            .chain(prompts)
+            .chain(images);
         let mut bytes = Vec::new();
         for part in parts {
             bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -339,7 +368,9 @@ impl Ready<'_> {
         let folder = self.settings.sandbox.checkout_dir.clone();
         let folder = folder.or_else(|| Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
         let ours = locks_dir(state);
-        let free = |lock: &Utf8Path| lock.parent() == Some(&*ours) && crate::store::lock::is_free(lock).unwrap_or(false);
+        let free = |lock: &Utf8Path| {
+            lock.parent() == Some(&*ours) && crate::store::lock::is_free(lock).unwrap_or(false)
+        };
         let dead = folder.map(|folder| workspace::dead(&folder, free)).unwrap_or_default();
         for (workspace, lock) in dead {
             let Ok(Some(lock)) = RunLock::try_take(&lock) else { continue };
@@ -348,7 +379,10 @@ impl Ready<'_> {
             let containers = clean.docker.containers(&label).unwrap_or_default();
             let gone = containers.iter().all(|container| clean.docker.remove(container).unwrap_or(false));
             if gone && workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_ok() {
-                say(&format!("removed what the dead run {run} left: `{workspace}` and {}", text::plural(containers.len(), "container")));
+                say(&format!(
+                    "removed what the dead run {run} left: `{workspace}` and {}",
+                    text::plural(containers.len(), "container")
+                ));
                 let _ = lock.remove();
             }
         }
@@ -426,7 +460,12 @@ fn active(checked: &setting::Checked, only: &[String]) -> Result<Vec<bool>, Fail
     Ok(active)
 }
 
-fn warnings(repo: &UserRepo, settings: &Settings, resolved: &[Resolved], active: &[bool]) -> Result<Vec<String>, Failure> {
+fn warnings(
+    repo: &UserRepo,
+    settings: &Settings,
+    resolved: &[Resolved],
+    active: &[bool],
+) -> Result<Vec<String>, Failure> {
     let mut warnings = Vec::new();
     let uncommitted = repo.uncommitted_count()?;
     if uncommitted > 0 {
@@ -457,5 +496,6 @@ fn warnings(repo: &UserRepo, settings: &Settings, resolved: &[Resolved], active:
 /// UTC start time and a random tail: sorts by time.
 fn run_id() -> Result<RunId, Failure> {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-    RunId::new(format!("{now}-{}", fresh(3))).map_err(|error| Failure::infrastructure(format!("the run's id {error}")))
+    RunId::new(format!("{now}-{}", fresh(3)))
+        .map_err(|error| Failure::infrastructure(format!("the run's id {error}")))
 }

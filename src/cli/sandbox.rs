@@ -33,7 +33,9 @@ pub fn build(args: &BuildArgs) -> Result<u8, Failure> {
     for (recipe, image) in wanted {
         let context = temporary()?;
         let folder = Utf8Path::from_path(context.path()).expect("kew's own temporary folder is plain text");
-        let io = |error: std::io::Error| Failure::infrastructure(format!("the build context could not be written: {error}"));
+        let io = |error: std::io::Error| {
+            Failure::infrastructure(format!("the build context could not be written: {error}"))
+        };
         recipe.write(folder).map_err(io)?;
         if let Some(extra_ca) = args.extra_ca.as_ref().filter(|path| !path.as_str().is_empty()) {
             let copied = fs::copy(extra_ca, folder.join("extra-ca.pem"));
@@ -46,7 +48,8 @@ pub fn build(args: &BuildArgs) -> Result<u8, Failure> {
         // The classic builder is on every engine; the host's network lets downloads take the way that this machine takes.
         let query = docker.query(["build", "--network", "host"]).env("DOCKER_BUILDKIT", "0");
         let query = query.args(base).args(["--tag", &image, "--file", dockerfile.as_str(), folder.as_str()]);
-        let answer = query.deadline(BUILD).run().map_err(|error| Failure::infrastructure(error.to_string()))?;
+        let answer =
+            query.deadline(BUILD).run().map_err(|error| Failure::infrastructure(error.to_string()))?;
         if !answer.ok() {
             let log = format!("{}\n{}", answer.text(), answer.stderr);
             let lines: Vec<&str> = log.trim().lines().collect();
@@ -90,12 +93,16 @@ pub fn smoke(args: &SmokeArgs) -> Result<u8, Failure> {
     if let Some(runner) = &args.runner {
         images.retain(|(name, _)| name == runner);
         if images.is_empty() {
-            return Err(Failure::usage(format!("the settings map `{}` to no image", runner.escape_default()))
-                .help(format!("set `sandbox.images.{runner}`")));
+            return Err(Failure::usage(format!(
+                "the settings map `{}` to no image",
+                runner.escape_default()
+            ))
+            .help(format!("set `sandbox.images.{runner}`")));
         }
     }
     if images.is_empty() {
-        return Err(Failure::usage("the settings map no runner to an image").help("set `sandbox.images.<runner>` in `kew.toml`"));
+        return Err(Failure::usage("the settings map no runner to an image")
+            .help("set `sandbox.images.<runner>` in `kew.toml`"));
     }
     let (docker, _config) = engine()?;
     if settings.sandbox.network == Network::Allowlist {
@@ -133,12 +140,15 @@ command -v git >/dev/null
 
 fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Failure> {
     let id = docker.image_id(image)?.ok_or_else(|| {
-        Failure::infrastructure(format!("no such image on the engine: `{image}`")).help("`kew sandbox build`, or build your own")
+        Failure::infrastructure(format!("no such image on the engine: `{image}`"))
+            .help("`kew sandbox build`, or build your own")
     })?;
     let parent = settings.sandbox.checkout_dir.clone().unwrap_or_else(|| Utf8PathBuf::from("/tmp"));
-    let io = |error: std::io::Error| Failure::infrastructure(format!("`{parent}` could not be written: {error}"));
+    let io =
+        |error: std::io::Error| Failure::infrastructure(format!("`{parent}` could not be written: {error}"));
     let folder = tempfile::Builder::new().prefix("kew-smoke-").tempdir_in(&parent).map_err(io)?;
-    let work = Utf8Path::from_path(folder.path()).expect("kew's own temporary folder is plain text").join("work");
+    let work =
+        Utf8Path::from_path(folder.path()).expect("kew's own temporary folder is plain text").join("work");
     fs::create_dir(&work).map_err(io)?;
     std::os::unix::fs::chown(&work, None, None).map_err(io)?;
     fs::set_permissions(&work, std::os::unix::fs::PermissionsExt::from_mode(0o777)).map_err(io)?;
@@ -147,7 +157,13 @@ fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Fa
 
     let run = RunId::new(format!("smoke-{}", fresh(6))).expect("hex digits are a run's id");
     let name = format!("kew-{run}");
-    let labels = Labels { state: "smoke".into(), owner: run.to_string(), run: run.to_string(), node: "smoke".into(), attempt: 1 };
+    let labels = Labels {
+        state: "smoke".into(),
+        owner: run.to_string(),
+        run: run.to_string(),
+        node: "smoke".into(),
+        attempt: 1,
+    };
     let trial = ["-c".to_owned(), TRIAL.replace("$KEW_SMOKE_PROMPT", PROMPT_MOUNT_PATH)];
     let mut argv = build_run_argv(&RunArgv {
         name: &name,
@@ -168,8 +184,12 @@ fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Fa
         Failure::infrastructure(error.to_string())
     })?;
     if !answer.ok() {
-        return Err(Failure::infrastructure(format!("exit status {}: {}", answer.code.unwrap_or(-1), answer.stderr))
-            .help("an image needs /bin/sh, git, and a user 1001 that can write /work, $HOME and /tmp"));
+        return Err(Failure::infrastructure(format!(
+            "exit status {}: {}",
+            answer.code.unwrap_or(-1),
+            answer.stderr
+        ))
+        .help("an image needs /bin/sh, git, and a user 1001 that can write /work, $HOME and /tmp"));
     }
     if answer.text() != nonce {
         return Err(Failure::infrastructure("the prompt that came back is not the one that was written")

@@ -42,11 +42,17 @@ pub struct Refused {
 }
 
 /// Reads and checks one plan.
-pub fn check(path: &Utf8Path, work_tree: Option<&Utf8Path>, settings: &Settings) -> Result<Result<Checked, Refused>, Failure> {
-    let unreadable = |error: std::io::Error| Failure::usage(format!("the plan `{path}` could not be read: {error}"));
+pub fn check(
+    path: &Utf8Path,
+    work_tree: Option<&Utf8Path>,
+    settings: &Settings,
+) -> Result<Result<Checked, Refused>, Failure> {
+    let unreadable =
+        |error: std::io::Error| Failure::usage(format!("the plan `{path}` could not be read: {error}"));
     let bytes = fs::read(path).map_err(unreadable)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::usage(format!("the plan `{path}` is not UTF-8 text")).help("save it as UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::usage(format!("the plan `{path}` is not UTF-8 text")).help("save it as UTF-8")
+    })?;
     let world = Files::new(settings, work_tree, path).map_err(unreadable)?;
     Ok(match plan::parse_and_check(path.as_str(), &text, &world) {
         Ok((plan, dag)) => Ok(Checked { text, plan, dag }),

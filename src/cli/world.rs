@@ -50,7 +50,10 @@ impl World for Files<'_> {
 
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
         let runner = runners::find(name)?;
-        Some(RunnerFacts { agent: runner.kind() == Kind::Agent, refused: runner.refusal().map(str::to_owned) })
+        Some(RunnerFacts {
+            agent: runner.kind() == Kind::Agent,
+            refused: runner.refusal().map(str::to_owned),
+        })
     }
 
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
@@ -68,7 +71,10 @@ impl World for Files<'_> {
             Some(name) if sandbox.toolchains.contains_key(name) => {
                 Err(ImageGap::Unset { key: format!("sandbox.toolchains.{name}.images.{runner}"), settings })
             }
-            Some(_) => Err(ImageGap::UnknownToolchain { known: sandbox.toolchains.keys().cloned().collect(), settings }),
+            Some(_) => Err(ImageGap::UnknownToolchain {
+                known: sandbox.toolchains.keys().cloned().collect(),
+                settings,
+            }),
         }
     }
 

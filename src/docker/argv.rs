@@ -106,7 +106,8 @@ pub struct RunArgv<'a> {
 /// The items after `docker`, in the contract's order.
 pub fn build_run_argv(run: &RunArgv<'_>) -> Vec<String> {
     let limits = run.limits;
-    let mut argv: Vec<String> = vec!["run".into(), "--rm".into(), "--name".into(), run.name.into(), "--init".into()];
+    let mut argv: Vec<String> =
+        vec!["run".into(), "--rm".into(), "--name".into(), run.name.into(), "--init".into()];
     argv.extend(run.labels.argv());
     argv.extend(["--pull", "never", "--read-only"].map(String::from));
     argv.extend(["--tmpfs".into(), format!("/tmp:size={}", limits.tmp_size)]);
@@ -116,7 +117,12 @@ pub fn build_run_argv(run: &RunArgv<'_>) -> Vec<String> {
     ]);
     argv.extend(["--cap-drop", "ALL", "--security-opt", "no-new-privileges"].map(String::from));
     argv.extend(["--pids-limit".into(), limits.pids.to_string()]);
-    argv.extend(["--memory".into(), limits.memory.to_string(), "--memory-swap".into(), limits.memory.to_string()]);
+    argv.extend([
+        "--memory".into(),
+        limits.memory.to_string(),
+        "--memory-swap".into(),
+        limits.memory.to_string(),
+    ]);
     argv.extend(["--cpus".into(), limits.cpus.to_string()]);
     argv.extend(["--ulimit".into(), format!("fsize={}", limits.file_size)]);
     argv.extend(["--log-driver", "none", "--network"].map(String::from));
@@ -135,7 +141,8 @@ pub fn build_run_argv(run: &RunArgv<'_>) -> Vec<String> {
 
 /// Whether a path may be mounted: absolute, and of characters that neither docker nor a shell reads in another way.
 pub fn mountable(path: &str) -> bool {
-    path.starts_with('/') && path.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'/' | b'-'))
+    path.starts_with('/')
+        && path.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'/' | b'-'))
 }
 
 #[cfg(test)]
@@ -144,9 +151,23 @@ mod tests {
 
     #[test]
     fn the_argv_is_the_contracts_item_by_item() {
-        let labels = Labels { state: "s1".into(), owner: "o1".into(), run: "r1".into(), node: "parser".into(), attempt: 2 };
-        let limits = Limits { pids: 512, memory: 4 << 30, cpus: 1.5, tmp_size: 1 << 29, home_size: 1 << 30, file_size: 2 << 30 };
-        let credentials = ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"].map(|name| EnvName::new(name).unwrap());
+        let labels = Labels {
+            state: "s1".into(),
+            owner: "o1".into(),
+            run: "r1".into(),
+            node: "parser".into(),
+            attempt: 2,
+        };
+        let limits = Limits {
+            pids: 512,
+            memory: 4 << 30,
+            cpus: 1.5,
+            tmp_size: 1 << 29,
+            home_size: 1 << 30,
+            file_size: 2 << 30,
+        };
+        let credentials =
+            ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"].map(|name| EnvName::new(name).unwrap());
         let container_args = ["--model", "m"].map(String::from);
         let run = RunArgv {
             name: "kew-r1-parser-2",
@@ -160,9 +181,14 @@ mod tests {
         };
         insta::assert_snapshot!(build_run_argv(&run).join("\n"), @"");
         let open = build_run_argv(&RunArgv { network: Network::Open, ..run.clone() });
-        assert!(open.windows(2).any(|pair| pair == ["--network", "bridge"]) && !open.contains(&"--dns".to_owned()));
+        assert!(
+            open.windows(2).any(|pair| pair == ["--network", "bridge"])
+                && !open.contains(&"--dns".to_owned())
+        );
         let none = build_run_argv(&RunArgv { network: Network::None, credentials: &[], ..run });
-        assert!(none.windows(2).any(|pair| pair == ["--network", "none"]) && !none.contains(&"-e".to_owned()));
+        assert!(
+            none.windows(2).any(|pair| pair == ["--network", "none"]) && !none.contains(&"-e".to_owned())
+        );
     }
 
     #[test]

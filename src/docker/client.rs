@@ -67,7 +67,10 @@ impl Docker {
 
     /// A short command, not yet run.
     pub fn query<A: Into<OsString>>(&self, args: impl IntoIterator<Item = A>) -> Query {
-        self.env().into_iter().fold(Query::new("docker"), |query, (name, value)| query.env(name, value)).args(args)
+        self.env()
+            .into_iter()
+            .fold(Query::new("docker"), |query, (name, value)| query.env(name, value))
+            .args(args)
     }
 
     /// Runs a short command that must succeed; gives its stdout.
@@ -100,7 +103,12 @@ impl Docker {
         if info.server_version.is_empty() {
             return Err(bad(info.server_errors.join("; ")));
         }
-        Ok(Engine { version: info.server_version, cpus: info.ncpu, memory: info.mem_total, time: info.system_time })
+        Ok(Engine {
+            version: info.server_version,
+            cpus: info.ncpu,
+            memory: info.mem_total,
+            time: info.system_time,
+        })
     }
 
     /// Ids of all containers, running or not, that carry this label.
@@ -112,7 +120,8 @@ impl Docker {
 
     /// Removes a container, running or not. True if it is known to be gone.
     pub fn remove(&self, container: &str) -> Result<bool, DockerError> {
-        let answer = self.query(["rm", "--force", "--volumes", container]).deadline(Duration::from_secs(60)).run()?;
+        let answer =
+            self.query(["rm", "--force", "--volumes", container]).deadline(Duration::from_secs(60)).run()?;
         Ok(answer.ok() || answer.stderr.to_lowercase().contains("no such container"))
     }
 

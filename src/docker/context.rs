@@ -16,7 +16,9 @@ pub enum ContextError {
     #[error("the docker context could not be resolved: {0}")]
     Context(String),
     /// Not a unix socket.
-    #[error("the docker endpoint `{0}` is not a unix socket; tcp and ssh engines are not supported, as the checkout must be on the engine's own disk")]
+    #[error(
+        "the docker endpoint `{0}` is not a unix socket; tcp and ssh engines are not supported, as the checkout must be on the engine's own disk"
+    )]
     NotLocal(String),
 }
 

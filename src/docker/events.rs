@@ -77,7 +77,12 @@ impl Shared {
 
 impl Events {
     /// Listens to containers with the label `kew.owner=<owner>`, from `since` (the engine's own time) on.
-    pub fn listen(docker: &Docker, owner: &str, since: &str, register: Arc<dyn Fn(u32) + Send + Sync>) -> std::io::Result<Self> {
+    pub fn listen(
+        docker: &Docker,
+        owner: &str,
+        since: &str,
+        register: Arc<dyn Fn(u32) + Send + Sync>,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         shared.lock().since = since.to_owned();
         let (thread_shared, docker, owner) = (Arc::clone(&shared), docker.clone(), owner.to_owned());
@@ -119,7 +124,12 @@ impl Events {
             if enough(&seen) || left.is_zero() {
                 return seen;
             }
-            state = self.shared.changed.wait_timeout(state, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -138,10 +148,25 @@ impl Events {
     }
 }
 
-fn start(docker: &Docker, owner: &str, shared: &Arc<Shared>, register: &(dyn Fn(u32) + Send + Sync)) -> std::io::Result<Child> {
+fn start(
+    docker: &Docker,
+    owner: &str,
+    shared: &Arc<Shared>,
+    register: &(dyn Fn(u32) + Send + Sync),
+) -> std::io::Result<Child> {
     let since = shared.lock().since.clone();
     let filter = format!("label=kew.owner={owner}");
-    let args = ["events", "--since", &since, "--filter", "type=container", "--filter", &filter, "--format", "{{json .}}"];
+    let args = [
+        "events",
+        "--since",
+        &since,
+        "--filter",
+        "type=container",
+        "--filter",
+        &filter,
+        "--format",
+        "{{json .}}",
+    ];
     let spawn = Spawn {
         program: "docker".into(),
         args: args.map(Into::into).to_vec(),
@@ -194,7 +219,9 @@ mod tests {
     #[test]
     fn events_are_noted_by_container_name() {
         let mut state = State::default();
-        for (action, extra) in [("create", ""), ("start", ""), ("oom", ""), ("die", r#","exitCode":"137""#), ("destroy", "")] {
+        for (action, extra) in
+            [("create", ""), ("start", ""), ("oom", ""), ("die", r#","exitCode":"137""#), ("destroy", "")]
+        {
             let line = format!(
                 r#"{{"Type":"container","Action":"{action}","Actor":{{"ID":"x","Attributes":{{"name":"kew-a"{extra}}}}},"timeNano":1796102810763000001}}"#
             );

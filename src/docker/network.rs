@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{argv::ALLOWLIST_NETWORK, client::{Docker, DockerError}};
+use super::{
+    argv::ALLOWLIST_NETWORK,
+    client::{Docker, DockerError},
+};
 
 /// The label of networks that kew made.
 pub const NETWORK_LABEL: &str = "kew.net";
@@ -35,7 +38,9 @@ pub fn check_allowlist(docker: &Docker) -> Result<(), NetworkError> {
     let args = ["network", "inspect", "--format", "{{json .}}", ALLOWLIST_NETWORK];
     let text = match docker.ask(&args) {
         Ok(text) => text,
-        Err(DockerError::Refused { stderr, .. }) if stderr.to_lowercase().contains("no such network") || stderr.contains("not found") => {
+        Err(DockerError::Refused { stderr, .. })
+            if stderr.to_lowercase().contains("no such network") || stderr.contains("not found") =>
+        {
             return Err(NetworkError::Absent);
         }
         Err(error) => return Err(error.into()),
@@ -66,7 +71,11 @@ mod tests {
 
     #[test]
     fn only_an_internal_bridge_with_the_label_is_taken() {
-        let text = |internal: bool, driver: &str, labels: &str| format!(r#"{{"Name":"kew-allowlist","Internal":{internal},"Driver":"{driver}","Labels":{labels}}}"#);
+        let text = |internal: bool, driver: &str, labels: &str| {
+            format!(
+                r#"{{"Name":"kew-allowlist","Internal":{internal},"Driver":"{driver}","Labels":{labels}}}"#
+            )
+        };
         assert!(judge(&text(true, "bridge", r#"{"kew.net":"1"}"#)).is_ok());
         for (bad, says) in [
             (text(false, "bridge", r#"{"kew.net":"1"}"#), "not internal"),

@@ -3,7 +3,10 @@
 
 use std::{fs, time::Duration};
 
-use super::{argv::Labels, client::{Docker, DockerError}};
+use super::{
+    argv::Labels,
+    client::{Docker, DockerError},
+};
 use crate::{
     contract::{AGENT_GID, AGENT_UID, MOUNT_POINT},
     process::query::Answer,
@@ -41,14 +44,20 @@ pub struct Sealed<'a> {
 
 /// The items after `docker`. Pure.
 pub fn sealed_argv(sealed: &Sealed<'_>) -> Vec<String> {
-    let mut argv: Vec<String> = vec!["run".into(), "--rm".into(), "--name".into(), sealed.name.into(), "--init".into()];
+    let mut argv: Vec<String> =
+        vec!["run".into(), "--rm".into(), "--name".into(), sealed.name.into(), "--init".into()];
     argv.extend(sealed.labels.argv());
-    argv.extend(["--pull", "never", "--read-only", "--tmpfs", "/tmp:size=64m", "--cap-drop", "ALL"].map(String::from));
+    argv.extend(
+        ["--pull", "never", "--read-only", "--tmpfs", "/tmp:size=64m", "--cap-drop", "ALL"].map(String::from),
+    );
     if sealed.access == Access::Clean {
         argv.extend(["--cap-add", "DAC_OVERRIDE", "--cap-add", "FOWNER"].map(String::from));
     }
     argv.extend(["--security-opt", "no-new-privileges", "--pids-limit", "64"].map(String::from));
-    argv.extend(["--memory", "1g", "--memory-swap", "1g", "--log-driver", "none", "--network", "none"].map(String::from));
+    argv.extend(
+        ["--memory", "1g", "--memory-swap", "1g", "--log-driver", "none", "--network", "none"]
+            .map(String::from),
+    );
     let (user, mode) = match sealed.access {
         Access::Read => (format!("{AGENT_UID}:{AGENT_GID}"), ":ro"),
         Access::Write => (format!("{AGENT_UID}:{AGENT_GID}"), ""),
@@ -62,7 +71,12 @@ pub fn sealed_argv(sealed: &Sealed<'_>) -> Vec<String> {
 }
 
 /// Runs one to its end; its stdout goes to `stdout` if given. It is removed by name if it does not end by `deadline`.
-pub fn run_sealed(docker: &Docker, sealed: &Sealed<'_>, stdout: Option<fs::File>, deadline: Duration) -> Result<Answer, DockerError> {
+pub fn run_sealed(
+    docker: &Docker,
+    sealed: &Sealed<'_>,
+    stdout: Option<fs::File>,
+    deadline: Duration,
+) -> Result<Answer, DockerError> {
     let mut query = docker.query(sealed_argv(sealed)).deadline(deadline);
     if let Some(file) = stdout {
         query = query.stdout_file(file);
@@ -80,15 +94,26 @@ mod tests {
 
     #[test]
     fn sealed_containers_have_no_network_and_read_only_by_default() {
-        let labels = Labels { state: "s".into(), owner: "o".into(), run: "r".into(), node: "n".into(), attempt: 1 };
+        let labels =
+            Labels { state: "s".into(), owner: "o".into(), run: "r".into(), node: "n".into(), attempt: 1 };
         let argv = |access| {
-            sealed_argv(&Sealed { name: "kew-x", labels: &labels, image: "sha256:1", folder: "/tmp/k/c", access, script: "echo", args: &["a"] })
-                .join(" ")
+            sealed_argv(&Sealed {
+                name: "kew-x",
+                labels: &labels,
+                image: "sha256:1",
+                folder: "/tmp/k/c",
+                access,
+                script: "echo",
+                args: &["a"],
+            })
+            .join(" ")
         };
         insta::assert_snapshot!(argv(Access::Read), @"");
         assert!(argv(Access::Write).contains("--user 1001:1001 -v /tmp/k/c:/work -w /"));
         let clean = argv(Access::Clean);
-        assert!(clean.contains("--cap-drop ALL --cap-add DAC_OVERRIDE --cap-add FOWNER --security-opt no-new-privileges"));
+        assert!(clean.contains(
+            "--cap-drop ALL --cap-add DAC_OVERRIDE --cap-add FOWNER --security-opt no-new-privileges"
+        ));
         assert!(clean.contains("--user 0:0"));
     }
 }

@@ -153,7 +153,12 @@ impl Keeper {
     }
 }
 
-fn read(name: String, mut pipe: io::PipeReader, mut take: TakeLine, done: mpsc::Sender<()>) -> io::Result<()> {
+fn read(
+    name: String,
+    mut pipe: io::PipeReader,
+    mut take: TakeLine,
+    done: mpsc::Sender<()>,
+) -> io::Result<()> {
     thread::Builder::new().name(name).spawn(move || {
         let mut lines = Lines::default();
         let mut chunk = vec![0; 128 * 1024];

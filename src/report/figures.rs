@@ -1,6 +1,4 @@
-//! Numbers for people: tokens, dollars, durations, times; and text cut by how wide it is shown. An unknown number is `–`.
-
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+//! Numbers for people: tokens, dollars, durations, times. An unknown number is `–`.
 
 use crate::{record::Millis, stream::Tokens};
 
@@ -68,33 +66,4 @@ pub fn duration(ms: Millis) -> String {
 pub fn time(ms: Millis) -> String {
     jiff::Timestamp::from_millisecond(ms)
         .map_or_else(|_| UNKNOWN.into(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
-}
-
-/// How many columns the text takes.
-pub fn width(text: &str) -> usize {
-    text.width()
-}
-
-/// At most `columns` of the text, with `…` where some is missing.
-pub fn cut(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
-    }
-    let Some(room) = columns.checked_sub(1) else { return String::new() };
-    let mut out = String::new();
-    let mut taken = 0;
-    for c in text.chars() {
-        taken += c.width().unwrap_or(0);
-        if taken > room {
-            break;
-        }
-        out.push(c);
-    }
-    out.push('…');
-    out
-}
-
-/// `1 commit`, `2 commits`.
-pub fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }

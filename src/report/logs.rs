@@ -8,7 +8,8 @@ mod shapes;
 
 use std::io::{self, BufRead, Write};
 
-use super::{ci::defanged, figures::cut, inert::inert};
+use super::ci::defanged;
+use crate::text::{cut, inert};
 use shapes::{Shape, shapes};
 
 /// Columns of a tool's argument or result, and of a JSON line that means nothing here.
@@ -69,12 +70,12 @@ pub fn readable(line: &str) -> Vec<String> {
                 }
             }
             Shape::Note(text) => lines.push(format!("= {}", short(&text))),
-            Shape::Unknown => lines.push(cut(&inert(line), SHORT)),
+            Shape::Unknown => lines.push(cut(&inert(line), SHORT).into_owned()),
         }
     }
     lines
 }
 
 fn short(text: &str) -> String {
-    cut(&inert(text.trim()), SHORT)
+    cut(&inert(text.trim()), SHORT).into_owned()
 }

@@ -6,7 +6,7 @@
 
 mod ci;
 mod figures;
-mod inert;
+
 pub mod jsonl;
 pub mod logs;
 mod outlet;

@@ -6,12 +6,13 @@
 
 mod board;
 
+use crate::text::cut;
 use std::{fmt, io, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use self::board::Board;
-use super::{Reporter, ci::defanged, figures::cut, told::told};
+use super::{Reporter, ci::defanged, told::told};
 use crate::{
     event::{RunEvent, Stamped},
     record::Millis,

@@ -3,10 +3,9 @@
 use super::{
     ci::defanged,
     figures::{UNKNOWN, count, duration, time, tokens_in, usd_sum},
-    inert::inert,
     table::{Align, Table},
 };
-use crate::{name::RunId, record::Millis, store::RunSummary};
+use crate::{name::RunId, record::Millis, store::RunSummary, text::inert};
 
 /// A table, newest run last, with a newline at its end. `alive` says whether somebody holds the lock of a run that has not
 /// ended; `now` in unix milliseconds.

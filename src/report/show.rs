@@ -6,14 +6,14 @@ use camino::Utf8Path;
 
 use super::{
     ci::defanged,
-    figures::{UNKNOWN, count, duration, plural, time, usd},
-    inert::inert,
+    figures::{UNKNOWN, count, duration, time, usd},
     summary::node_ref,
 };
 use crate::{
     name::CommitId,
     record::{AttemptEnd, NodeStart, VerdictRow},
     store::{AttemptDetail, AttemptFiles, NodeDetail, RunDetail},
+    text::{inert, plural},
 };
 
 /// A reviewer's finding, as far as it can be read.

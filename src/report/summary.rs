@@ -7,8 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     ci::defanged,
-    figures::{UNKNOWN, count, cut, duration, plural, tokens_in, usd_sum},
-    inert::inert,
+    figures::{UNKNOWN, count, duration, tokens_in, usd_sum},
     table::{Align, Table},
 };
 use crate::{
@@ -17,6 +16,7 @@ use crate::{
     record::{Millis, NodeState},
     store::{AttemptFiles, NodeDetail, RunDetail, StateCounts},
     stream::Tokens,
+    text::{cut, inert, plural},
 };
 
 /// Columns of a reason; the whole of it is in the state.
@@ -70,7 +70,7 @@ pub struct SummaryRow {
 
 /// The ref that keeps an attempt's commits.
 pub(super) fn node_ref(key: &AttemptKey) -> String {
-    format!("refs/kew/{}/nodes/{}/{}", key.run, key.node, key.attempt)
+    crate::git::refs::node(key).to_string()
 }
 
 /// Head and rows of a run as the state has it.
@@ -127,12 +127,7 @@ pub fn summary(head: &SummaryHead, rows: &[SummaryRow]) -> String {
         }
     };
     section(switches(rows));
-    section(
-        rows.iter()
-            .filter(|row| row.state != NodeState::Passed)
-            .flat_map(|row| stopped(row, &head.run))
-            .collect(),
-    );
+    section(rows.iter().filter(|row| row.state != NodeState::Passed).flat_map(|row| stopped(row)).collect());
     section(vec![closing(head, rows)]);
     lines.iter().map(|line| format!("{}\n", defanged(line))).collect()
 }
@@ -215,7 +210,7 @@ fn switches(rows: &[SummaryRow]) -> Vec<String> {
 }
 
 /// Why a node did not pass, where its log is, and what it waits for.
-fn stopped(row: &SummaryRow, run: &RunId) -> Vec<String> {
+fn stopped(row: &SummaryRow) -> Vec<String> {
     let reason = row.reason.as_deref().map(str::trim).filter(|reason| !reason.is_empty());
     let mut first = format!("{}: {}", row.node, row.state.word());
     if let Some(reason) = reason.or(row.outcome.as_deref()) {
@@ -227,9 +222,7 @@ fn stopped(row: &SummaryRow, run: &RunId) -> Vec<String> {
         lines.push(format!("  waits for {}", needs.join(", ")));
     }
     if row.state == NodeState::Held {
-        lines.push("  waits for a person:".into());
-        lines.push(format!("    kew approve {run} {} --reason …", row.node));
-        lines.push(format!("    kew reject {run} {} --reason …", row.node));
+        lines.push("  waits for a person".into());
     }
     lines.extend(row.log.as_ref().map(|log| format!("  log: {}", inert(log.as_str()))));
     lines

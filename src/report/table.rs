@@ -1,6 +1,6 @@
 //! A table for people: columns aligned by display width, two spaces apart, no lines drawn, no space at line ends.
 
-use super::figures::width;
+use crate::text::width;
 
 /// How a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

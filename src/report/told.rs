@@ -1,13 +1,11 @@
 //! Each event as one line for people: inert, without time or prefix. `None` for what is only drawn or counted.
 
-use super::{
-    figures::{cut, duration, plural, tokens, usd, usd_sum},
-    inert::inert,
-};
+use super::figures::{duration, tokens, usd, usd_sum};
 use crate::{
     event::{RunEvent, Stamped},
     name::NodeId,
     record::NodeState,
+    text::{cut, inert, plural},
 };
 
 /// Columns of agent text that one line holds; the whole of it is in the state.
@@ -116,5 +114,5 @@ fn because(reason: Option<&str>) -> String {
 
 /// Agent text, or text that may quote some, as a part of a line.
 fn quoted(text: &str) -> String {
-    cut(&inert(text), QUOTED)
+    cut(&inert(text), QUOTED).into_owned()
 }

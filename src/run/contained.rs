@@ -18,7 +18,9 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::executor::{Attempt, Caps, Collected, Executor, Hardening, NodeSpec, Sink, Source, StopHow, Trouble};
+use super::executor::{
+    Attempt, Caps, Collected, Executor, Hardening, NodeSpec, Sink, Source, StopHow, Trouble,
+};
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::{
@@ -103,7 +105,16 @@ pub struct Engine(pub Arc<Contained>);
 
 impl Executor for Engine {
     fn caps(&self) -> Caps {
-        let fields = ["read-only root", "capabilities", "no-new-privileges", "pids", "memory", "cpus", "network", "single mount"];
+        let fields = [
+            "read-only root",
+            "capabilities",
+            "no-new-privileges",
+            "pids",
+            "memory",
+            "cpus",
+            "network",
+            "single mount",
+        ];
         Caps { fields: fields.into_iter().map(|field| (field, Hardening::Enforced)).collect() }
     }
 
@@ -117,7 +128,14 @@ impl Executor for Engine {
         checkout(&self.0.mirror, &input, &folder, &branch, self.0.access).map_err(of_git)?;
         self.0.go_on(&control)?;
         let before = heads(&folder);
-        Ok(Box::new(Contest { shared: Arc::clone(&self.0), spec: spec.clone(), input, folder, before, control }))
+        Ok(Box::new(Contest {
+            shared: Arc::clone(&self.0),
+            spec: spec.clone(),
+            input,
+            folder,
+            before,
+            control,
+        }))
     }
 
     fn stop(&self, key: &AttemptKey, how: StopHow) {
@@ -125,7 +143,9 @@ impl Executor for Engine {
         *lock(&control.stop) = Some(how);
         if how == StopHow::Now || !control.stopping.swap(true, Ordering::SeqCst) {
             let docker = self.0.docker.clone();
-            let made = thread::Builder::new().name("kew-stop".into()).spawn(move || stop_container(&docker, &control, how));
+            let made = thread::Builder::new()
+                .name("kew-stop".into())
+                .spawn(move || stop_container(&docker, &control, how));
             // Without a thread the request stays noted: the attempt sees it at its next step, and the watchdog at the end.
             drop(made);
         }
@@ -158,7 +178,8 @@ impl Contained {
                 })?;
                 let ids: Vec<CommitId> = parents.iter().map(|(_, id)| id.clone()).collect();
                 if !ids.contains(&merge) {
-                    land_merge(&self.repo, &self.mirror, &merge, &ids, &refs::input(&spec.key)).map_err(of_git)?;
+                    land_merge(&self.repo, &self.mirror, &merge, &ids, &refs::input(&spec.key))
+                        .map_err(of_git)?;
                 }
                 Ok(merge)
             }
@@ -171,7 +192,11 @@ impl Contained {
         if names.is_empty() {
             return Ok(());
         }
-        let sentence = format!("the input {} has names that only kew may use: {}", input.short(), crate::text::short_list(&names, 5));
+        let sentence = format!(
+            "the input {} has names that only kew may use: {}",
+            input.short(),
+            crate::text::short_list(&names, 5)
+        );
         Err(Trouble::Held { word: "planted", sentence })
     }
 
@@ -221,12 +246,14 @@ impl Attempt for Contest {
 
     fn run(&mut self, prompt: &str, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
         let written = write_prompt(&self.folder, prompt);
-        written.map_err(|error| Trouble::Infrastructure(format!("the prompt could not be written: {error}")))?;
+        written
+            .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be written: {error}")))?;
         let end = self.contain(sink);
         // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
         let removed = remove_prompt(&self.folder);
         let end = end?;
-        removed.map_err(|error| Trouble::Infrastructure(format!("the prompt could not be removed: {error}")))?;
+        removed
+            .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be removed: {error}")))?;
         Ok(end)
     }
 
@@ -239,7 +266,8 @@ impl Attempt for Contest {
         let quarantine = shared.workspace.quarantine(&self.spec.container);
         let answer = shared.workspace.quarantine(&format!("{}.answer", self.spec.container));
         let taken = self.pack(&answer).and_then(|()| {
-            collect::accept(&answer, &shared.mirror, &quarantine, &self.input, &shared.limits).map_err(of_collect)
+            collect::accept(&answer, &shared.mirror, &quarantine, &self.input, &shared.limits)
+                .map_err(of_collect)
         });
         let _ = fs::remove_file(&answer);
         let taken = taken?;
@@ -295,7 +323,12 @@ impl Contest {
                 env.push((name.as_str().into(), value.clone()));
             }
         }
-        let spawn = Spawn { program: "docker".into(), args: argv.into_iter().map(Into::into).collect(), env, tag: self.tag() };
+        let spawn = Spawn {
+            program: "docker".into(),
+            args: argv.into_iter().map(Into::into).collect(),
+            env,
+            tag: self.tag(),
+        };
         sink.started();
         let last_words: Arc<Mutex<String>> = Arc::default();
         let (out, err, words) = (Arc::clone(&sink), sink, Arc::clone(&last_words));
@@ -317,7 +350,8 @@ impl Contest {
                 }
             }),
         );
-        let mut child = started.map_err(|error| Trouble::Infrastructure(format!("docker could not be started: {error}")))?;
+        let mut child = started
+            .map_err(|error| Trouble::Infrastructure(format!("docker could not be started: {error}")))?;
         if let Some(pid) = child.pid() {
             (shared.register)(pid);
         }
@@ -336,7 +370,10 @@ impl Contest {
         let code = exit.and_then(|exit| exit.code);
         // A client that never started a container says 125 at once, and no event will come.
         let refused = code == Some(125) && !client_words.is_empty();
-        let seen = shared.events.wait(name, if refused { Duration::from_millis(100) } else { WORD }, |seen| seen.died.is_some() && seen.destroyed);
+        let seen =
+            shared.events.wait(name, if refused { Duration::from_millis(100) } else { WORD }, |seen| {
+                seen.died.is_some() && seen.destroyed
+            });
         let alive = !seen.destroyed && shared.docker.exists(name).unwrap_or(true);
         // The container outlived its client: nobody heard its end.
         let lost = alive && seen.died.is_none() && lock(&self.control.stop).is_none() && !refused;
@@ -380,7 +417,10 @@ impl Contest {
             Some(0) => Ok(()),
             Some(code) => match collect::script_fault(code, &done.stderr) {
                 Some(fault) => Err(of_collect(fault)),
-                None => Err(Trouble::Infrastructure(format!("collecting failed with exit status {code}: {}", done.stderr))),
+                None => Err(Trouble::Infrastructure(format!(
+                    "collecting failed with exit status {code}: {}",
+                    done.stderr
+                ))),
             },
             None => Err(Trouble::Infrastructure("collecting was ended by a signal".to_owned())),
         }

@@ -218,7 +218,8 @@ impl<'a> Dispatcher<'a> {
             live.started_unix = now.unix_ms;
             let attempt = live.attempt;
             let source = self.source(node);
-            let reviewed = self.plan.nodes[node].reviews.and_then(|subject| self.live[subject].result.clone());
+            let reviewed =
+                self.plan.nodes[node].reviews.and_then(|subject| self.live[subject].result.clone());
             actions.push(Action::Launch(Launch { node, attempt, source, reviewed }));
         }
         actions
@@ -239,7 +240,11 @@ impl<'a> Dispatcher<'a> {
 
     /// The earliest deadline of a running node.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.sched.running().filter(|node| !self.live[*node].stopping).filter_map(|node| self.live[node].deadline).min()
+        self.sched
+            .running()
+            .filter(|node| !self.live[*node].stopping)
+            .filter_map(|node| self.live[node].deadline)
+            .min()
     }
 
     /// Stops the nodes whose deadline has passed.
@@ -247,9 +252,13 @@ impl<'a> Dispatcher<'a> {
         let late: Vec<NodeIx> = self
             .sched
             .running()
-            .filter(|node| !self.live[*node].stopping && self.live[*node].deadline.is_some_and(|deadline| deadline <= now.since))
+            .filter(|node| {
+                !self.live[*node].stopping
+                    && self.live[*node].deadline.is_some_and(|deadline| deadline <= now.since)
+            })
             .collect();
-        let length = |node: NodeIx| self.plan.nodes[node].timeout.map(units::show_duration).unwrap_or_default();
+        let length =
+            |node: NodeIx| self.plan.nodes[node].timeout.map(units::show_duration).unwrap_or_default();
         late.into_iter().filter_map(|node| self.stop_node(node, StopCause::Deadline(length(node)))).collect()
     }
 
@@ -287,9 +296,17 @@ impl<'a> Dispatcher<'a> {
         waiting
             .map(|node| match self.stopping {
                 Stopping::No => (node, NodeState::Waiting, self.waits_reason(node)),
-                Stopping::FailFast => (node, NodeState::Skipped, "the run stopped at its first failure".to_owned()),
-                Stopping::Broken => (node, NodeState::Cancelled, "the run stopped because its state could not be written".to_owned()),
-                Stopping::Asked | Stopping::AskedTwice => (node, NodeState::Cancelled, "the run was stopped before it started".to_owned()),
+                Stopping::FailFast => {
+                    (node, NodeState::Skipped, "the run stopped at its first failure".to_owned())
+                }
+                Stopping::Broken => (
+                    node,
+                    NodeState::Cancelled,
+                    "the run stopped because its state could not be written".to_owned(),
+                ),
+                Stopping::Asked | Stopping::AskedTwice => {
+                    (node, NodeState::Cancelled, "the run was stopped before it started".to_owned())
+                }
             })
             .collect()
     }
@@ -470,7 +487,9 @@ impl<'a> Dispatcher<'a> {
                 needs.sort_unstable();
                 match needs.as_slice() {
                     [one] => Source::One(result(*one)),
-                    many => Source::Merge(many.iter().map(|need| (self.plan.nodes[*need].id.clone(), result(*need))).collect()),
+                    many => Source::Merge(
+                        many.iter().map(|need| (self.plan.nodes[*need].id.clone(), result(*need))).collect(),
+                    ),
                 }
             }
         }
@@ -496,7 +515,8 @@ impl<'a> Dispatcher<'a> {
             Why::Written => format!("needs `{id}`, which is"),
             Why::Subject => format!("reviews `{id}`, which is"),
             Why::Gate => {
-                let subject = self.plan.nodes[wait.node].reviews.map(|subject| self.plan.nodes[subject].id.to_string());
+                let subject =
+                    self.plan.nodes[wait.node].reviews.map(|subject| self.plan.nodes[subject].id.to_string());
                 format!("gated by `{id}`, the reviewer of `{}`, which is", subject.unwrap_or_default())
             }
         }

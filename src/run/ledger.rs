@@ -23,7 +23,12 @@ pub trait Ledger {
     /// An attempt begins; its node is running.
     fn attempt_started(&mut self, row: &AttemptStart) -> Result<(), LedgerError>;
     /// An attempt is over; its node stands at `state`.
-    fn attempt_ended(&mut self, row: &AttemptEnd, state: NodeState, verdict: Option<&VerdictRow>) -> Result<(), LedgerError>;
+    fn attempt_ended(
+        &mut self,
+        row: &AttemptEnd,
+        state: NodeState,
+        verdict: Option<&VerdictRow>,
+    ) -> Result<(), LedgerError>;
     /// A node changed without an attempt.
     fn node(&mut self, key: &AttemptKey, state: NodeState, reason: Option<&str>) -> Result<(), LedgerError>;
     /// An event, for the record.

@@ -182,7 +182,8 @@ impl Driver<'_> {
         self.perform(first);
         let mut requests = 0;
         while !self.dispatcher.done() {
-            let deadline = self.dispatcher.next_deadline().map(|at| tokio::time::Instant::from_std(self.begun + at));
+            let deadline =
+                self.dispatcher.next_deadline().map(|at| tokio::time::Instant::from_std(self.begun + at));
             let actions = tokio::select! {
                 Some(message) = told.recv() => self.dispatcher.told(message, self.now()),
                 () = signals.stop_requested() => {
@@ -332,8 +333,8 @@ impl Driver<'_> {
             summary: report.summary.clone(),
         };
         let subject = self.run.plan.nodes[report.node].reviews;
-        let verdict = report.verdict.as_ref().zip(subject).zip(report.input.clone()).map(|(((judged, digest), subject), commit)| {
-            VerdictRow {
+        let verdict = report.verdict.as_ref().zip(subject).zip(report.input.clone()).map(
+            |(((judged, digest), subject), commit)| VerdictRow {
                 key,
                 subject: self.run.plan.nodes[subject].id.clone(),
                 commit,
@@ -342,8 +343,8 @@ impl Driver<'_> {
                 findings_json: findings(judged),
                 digest: digest.clone(),
                 time: ended,
-            }
-        });
+            },
+        );
         self.ledger.attempt_ended(&row, state, verdict.as_ref())
     }
 
@@ -382,8 +383,12 @@ impl Driver<'_> {
             cost_usd,
             cost_at_least,
         });
-        let leftovers: HashMap<NodeIx, (NodeState, String)> =
-            self.dispatcher.leftovers().into_iter().map(|(node, state, reason)| (node, (state, reason))).collect();
+        let leftovers: HashMap<NodeIx, (NodeState, String)> = self
+            .dispatcher
+            .leftovers()
+            .into_iter()
+            .map(|(node, state, reason)| (node, (state, reason)))
+            .collect();
         let active = (0..self.run.plan.nodes.len()).filter(|node| self.run.active[*node]);
         let nodes = active
             .map(|node| match leftovers.get(&node) {
@@ -397,7 +402,8 @@ impl Driver<'_> {
     fn tell(&mut self, event: RunEvent) {
         self.last_told = Instant::now();
         self.seq += 1;
-        let stamped = Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event };
+        let stamped =
+            Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event };
         if !matches!(stamped.event, RunEvent::NodeProgress { .. } | RunEvent::Heartbeat { .. })
             && let Err(error) = self.ledger.event(&stamped)
         {
@@ -440,7 +446,9 @@ pub fn fresh(bytes: usize) -> String {
 
 fn findings(judged: &Judged) -> String {
     let findings = match judged {
-        Judged::Approve(opinion) | Judged::RequestChanges(opinion) => serde_json::to_string(&opinion.findings),
+        Judged::Approve(opinion) | Judged::RequestChanges(opinion) => {
+            serde_json::to_string(&opinion.findings)
+        }
         Judged::Held(_) => Ok("[]".to_owned()),
     };
     findings.expect("findings are plain text and numbers, which JSON can hold")
@@ -460,13 +468,22 @@ struct Pool {
 impl Pool {
     fn new(executor: Arc<dyn Executor>, shelf: Arc<dyn Shelf>, tell: mpsc::Sender<Told>) -> Self {
         let (jobs, queue) = std_mpsc::channel();
-        Self { executor, shelf, tell, jobs, queue: Arc::new(Mutex::new(queue)), idle: Arc::default(), made: 0 }
+        Self {
+            executor,
+            shelf,
+            tell,
+            jobs,
+            queue: Arc::new(Mutex::new(queue)),
+            idle: Arc::default(),
+            made: 0,
+        }
     }
 
     /// Hands a job to a thread that has nothing to do, or to a new one: never more than run at once.
     fn run(&mut self, job: Job) {
         use std::sync::atomic::Ordering;
-        let taken = self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |idle| idle.checked_sub(1)).is_ok();
+        let taken =
+            self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |idle| idle.checked_sub(1)).is_ok();
         if !taken {
             self.made += 1;
             let (executor, shelf) = (Arc::clone(&self.executor), Arc::clone(&self.shelf));

@@ -160,8 +160,16 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
     let _ = tell.blocking_send(Told::Ended(Box::new(report)));
 }
 
-fn steps(executor: &dyn Executor, shelf: &dyn Shelf, job: &Job, tell: &Sender<Told>, report: &mut Report) -> Result<(), Outcome> {
-    let progress = |phase| Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd: None, activity: None });
+fn steps(
+    executor: &dyn Executor,
+    shelf: &dyn Shelf,
+    job: &Job,
+    tell: &Sender<Told>,
+    report: &mut Report,
+) -> Result<(), Outcome> {
+    let progress = |phase| {
+        Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd: None, activity: None })
+    };
     let _ = tell.blocking_send(progress("checkout"));
     let mut files = shelf.attempt(&job.spec.key).map_err(|error| disk("the log folder", &error))?;
     report.files = Some(files.path());
@@ -256,7 +264,8 @@ fn exit_is_no_verdict(job: &Job, report: &mut Report, outcome: Outcome) -> Outco
 }
 
 fn judge(job: &Job, review: &Review, read: Result<&[u8], SidecarFault>, found: FoundAt) -> Judged {
-    let expected = Expected { node: &job.spec.key.node, head: &review.head, nonce: &review.nonce, found, pick: None };
+    let expected =
+        Expected { node: &job.spec.key.node, head: &review.head, nonce: &review.nonce, found, pick: None };
     verdict::decide(read, &expected)
 }
 
@@ -350,7 +359,9 @@ impl Texts {
     fn summary(&self, kind: crate::runners::Kind, result: Option<&str>) -> Option<String> {
         let text = match (result, kind) {
             (Some(text), _) => text.to_owned(),
-            (None, crate::runners::Kind::Job) => self.last.iter().map(String::as_str).collect::<Vec<_>>().join("\n"),
+            (None, crate::runners::Kind::Job) => {
+                self.last.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+            }
             (None, crate::runners::Kind::Agent) => self.last.back()?.clone(),
         };
         let start = text.len().saturating_sub(Self::CAP);
@@ -391,7 +402,9 @@ impl Stream {
                     out.activity = Some(text.clone());
                 }
                 StreamEvent::Tool { name, detail } => out.activity = Some(format!("{name} {detail}")),
-                StreamEvent::Retry { status: Some(status @ (401 | 403)), .. } => self.alarm(StopCause::CredentialRefused(*status)),
+                StreamEvent::Retry { status: Some(status @ (401 | 403)), .. } => {
+                    self.alarm(StopCause::CredentialRefused(*status))
+                }
                 _ => {}
             }
             out.account.apply(&event);

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::executor::{Attempt, Caps, Collected, Executor, Hardening, NodeSpec, Sink, Source, StopHow, Trouble};
+use super::executor::{
+    Attempt, Caps, Collected, Executor, Hardening, NodeSpec, Sink, Source, StopHow, Trouble,
+};
 use crate::{
     lines::Line,
     name::{AttemptKey, CommitId, NodeId},
@@ -155,7 +157,12 @@ impl Attempt for Played {
             if left.is_zero() {
                 break;
             }
-            stage = self.shared.changed.wait_timeout(stage, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            stage = self
+                .shared
+                .changed
+                .wait_timeout(stage, left)
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .0;
         }
         let exit = if stage.stopped.contains(&self.key) { 143 } else { self.script.exit };
         stage.happened.push(Happened::Ended(self.key.node.clone()));
@@ -165,12 +172,18 @@ impl Attempt for Played {
     fn collect(&mut self) -> Result<Collected, Trouble> {
         let commits = self.script.commits;
         let head = (commits > 0).then(|| made_up(&self.key.to_string()));
-        Ok(Collected { git_ref: head.as_ref().map(|_| format!("refs/kew/{}", self.key)), head, work: Work { commits, ..Work::default() } })
+        Ok(Collected {
+            git_ref: head.as_ref().map(|_| format!("refs/kew/{}", self.key)),
+            head,
+            work: Work { commits, ..Work::default() },
+        })
     }
 
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {
         let text = self.script.sidecar.as_ref();
-        let text = text.map(|text| text.replace("{head}", self.input.as_str()).replace("{node}", self.key.node.as_str()));
+        let text = text.map(|text| {
+            text.replace("{head}", self.input.as_str()).replace("{node}", self.key.node.as_str())
+        });
         text.map(|text| (text.into_bytes(), FoundAt::Root)).ok_or(SidecarFault::Missing)
     }
 }

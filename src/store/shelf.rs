@@ -4,7 +4,11 @@ use std::{borrow::Cow, io, sync::Arc};
 
 use camino::Utf8PathBuf;
 
-use super::{FileError, Store, log::{AttemptFiles, LogWriter}, mask::Masker};
+use super::{
+    FileError, Store,
+    log::{AttemptFiles, LogWriter},
+    mask::Masker,
+};
 use crate::{
     event::Stamped,
     lines::Line,
@@ -28,7 +32,12 @@ impl Ledger for Store {
         Ok(self.start_attempt(row)?)
     }
 
-    fn attempt_ended(&mut self, row: &AttemptEnd, state: NodeState, verdict: Option<&VerdictRow>) -> Result<(), LedgerError> {
+    fn attempt_ended(
+        &mut self,
+        row: &AttemptEnd,
+        state: NodeState,
+        verdict: Option<&VerdictRow>,
+    ) -> Result<(), LedgerError> {
         Ok(self.end_attempt(row, state, verdict)?)
     }
 

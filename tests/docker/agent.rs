@@ -13,7 +13,9 @@ use crate::{
 
 /// The host's address on docker's default bridge.
 fn bridge() -> IpAddr {
-    docker(&["network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}"]).parse().unwrap()
+    docker(&["network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}"])
+        .parse()
+        .unwrap()
 }
 
 /// A run of one claude node against this script; the image differs from the real one only in where the provider is.
@@ -21,7 +23,10 @@ fn claude(script: Vec<Reply>, keys: &str) -> (Rig, Ran, Vec<mock_llm::Request>) 
     let mut rig = Rig::new();
     let mock = MockLlm::start(bridge(), script).unwrap();
     let image = format!("kew-test-claude-{}", mock.port());
-    docker_build(&image, &format!("FROM kew-agent\nENV ANTHROPIC_BASE_URL=http://{}:{}\n", bridge(), mock.port()));
+    docker_build(
+        &image,
+        &format!("FROM kew-agent\nENV ANTHROPIC_BASE_URL=http://{}:{}\n", bridge(), mock.port()),
+    );
     rig.settings(&format!(
         "[sandbox]\nnetwork = \"open\"\ncheckout_dir = \"{}\"\n[sandbox.images]\nclaude-code = \"{image}\"\n",
         rig.checkouts
@@ -40,10 +45,16 @@ fn claude(script: Vec<Reply>, keys: &str) -> (Rig, Ran, Vec<mock_llm::Request>) 
 
 #[test]
 fn docker_claude_does_a_node_and_its_spend_is_right() {
-    let (rig, ran, requests) = claude(two_steps("echo hello > out.txt && git add -A && git commit -qm 'Write out.txt'", "Done."), "");
+    let (rig, ran, requests) = claude(
+        two_steps("echo hello > out.txt && git add -A && git commit -qm 'Write out.txt'", "Done."),
+        "",
+    );
     ran.expect(0);
     let ended = ran.ended("a");
-    assert_eq!(ended["tokens"], serde_json::json!({ "input": 33, "output": 77, "cache_read": 1000, "cache_write": 1050 }));
+    assert_eq!(
+        ended["tokens"],
+        serde_json::json!({ "input": 33, "output": 77, "cache_read": 1000, "cache_write": 1050 })
+    );
     assert!((ended["cost_usd"].as_f64().unwrap() - 0.005_491_5).abs() < 1e-9, "{ended}");
     assert_eq!(ended["commits"], 1);
     let git_ref = ended["git_ref"].as_str().unwrap();
@@ -55,7 +66,8 @@ fn docker_claude_does_a_node_and_its_spend_is_right() {
     let shown = rig.kew(&["show"]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(shown.contains("claude-sonnet-4-5"), "{shown}");
-    assert!(ran.events.iter().any(|event| event["type"] == "warning" && event["message"].as_str().unwrap().contains("ANTHROPIC_API_KEY")));
+    assert!(ran.events.iter().any(|event| event["type"] == "warning"
+        && event["message"].as_str().unwrap().contains("ANTHROPIC_API_KEY")));
 }
 
 #[test]
@@ -75,7 +87,8 @@ fn docker_claude_with_a_refused_key_is_stopped_early() {
 
 #[test]
 fn docker_claude_reviews_by_its_sidecar() {
-    let verdict = r#"printf '{"verdict":"approve","summary":"fine","findings":[]}' > /work/.kew-review-verdict.json"#;
+    let verdict =
+        r#"printf '{"verdict":"approve","summary":"fine","findings":[]}' > /work/.kew-review-verdict.json"#;
     let reviewer = "[nodes.r]\nrunner = \"claude-code\"\nmodel = \"claude-sonnet-4-5\"\nreviews = \"a\"\nprompt = \"Review it.\"";
     let mut script = two_steps("echo hello > out.txt && git add -A && git commit -qm x", "Done.");
     script.extend(two_steps(verdict, "Approved."));

@@ -58,7 +58,12 @@ fn docker_a_rewritten_input_is_held() {
 fn docker_uncommitted_work_is_told_apart_from_nothing_done() {
     let (_, ran) = one("echo new > new", "commits = 'required'");
     ran.expect(1);
-    assert!(ran.outcome("a").starts_with("uncommitted-work: uncommitted work: ") && ran.outcome("a").contains("`new`"), "{}", ran.outcome("a"));
+    assert!(
+        ran.outcome("a").starts_with("uncommitted-work: uncommitted work: ")
+            && ran.outcome("a").contains("`new`"),
+        "{}",
+        ran.outcome("a")
+    );
     let (_, ran) = one("true", "commits = 'required'");
     ran.expect(1);
     assert!(ran.outcome("a").starts_with("nothing-done: "), "{}", ran.outcome("a"));

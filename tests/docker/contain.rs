@@ -42,7 +42,10 @@ fn docker_ps_shows_no_credential_and_the_log_neither() {
         "FROM kew-agent\nUSER root\nRUN printf '#!/bin/bash\\ncat >/dev/null\\nsleep 3\\nenv | grep ANTHROPIC >&2\\n\
          jq -cn --arg t \"$ANTHROPIC_API_KEY\" \"{type:\\\\\"result\\\\\",is_error:false,subtype:\\\\\"success\\\\\",result:\\\\$t,session_id:\\\\\"s\\\\\"}\"\\n' > /usr/local/bin/claude\nUSER agent\n",
     );
-    rig.settings(&format!("[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nclaude-code = \"kew-test-echo\"\n", rig.checkouts));
+    rig.settings(&format!(
+        "[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nclaude-code = \"kew-test-echo\"\n",
+        rig.checkouts
+    ));
     let plan = rig.plan("[nodes.a]\nrunner = 'claude-code'\nmodel = 'claude-sonnet-4-5'\ncommits = 'optional'\nprompt = 'hello'\n");
     let running = rig.start(&plan);
     running.wait_for_container("a");
@@ -66,7 +69,9 @@ fn docker_the_allowlist_network_lets_nothing_out() {
     let rig = Rig::new();
     let text = format!(
         "version = 1\n[epic]\nname = \"net\"\n[defaults]\nrunner = \"shell\"\n[nodes.a]\n{}\n",
-        prompt("getent hosts example.org && echo resolved || echo unresolved; (exec 3<>/dev/tcp/1.1.1.1/443) 2>/dev/null && echo out || echo in; cat /etc/resolv.conf >&2")
+        prompt(
+            "getent hosts example.org && echo resolved || echo unresolved; (exec 3<>/dev/tcp/1.1.1.1/443) 2>/dev/null && echo out || echo in; cat /etc/resolv.conf >&2"
+        )
     );
     let path = rig.root.join("net.toml");
     std::fs::write(&path, text).unwrap();
@@ -79,7 +84,10 @@ fn docker_the_allowlist_network_lets_nothing_out() {
 #[test]
 fn docker_an_out_of_memory_kill_is_told() {
     let rig = Rig::with_settings("memory = \"64MiB\"\ntmp_size = \"16MiB\"\nhome_size = \"16MiB\"");
-    let plan = rig.plan(&format!("[nodes.a]\n{}\n", prompt("exec perl -e '$x = \"a\" x 900_000_000; print length $x'")));
+    let plan = rig.plan(&format!(
+        "[nodes.a]\n{}\n",
+        prompt("exec perl -e '$x = \"a\" x 900_000_000; print length $x'")
+    ));
     let ran = rig.run(&plan);
     ran.expect(1);
     assert!(ran.outcome("a").starts_with("out-of-memory: "), "{}", ran.outcome("a"));
@@ -104,7 +112,10 @@ fn docker_a_tag_that_moves_during_a_run_changes_nothing() {
     let rig = Rig::new();
     let tag = format!("kew-test-moving-{}", std::process::id());
     docker(&["tag", "kew-shell", &tag]);
-    rig.settings(&format!("[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"{tag}\"\n", rig.checkouts));
+    rig.settings(&format!(
+        "[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"{tag}\"\n",
+        rig.checkouts
+    ));
     let plan = rig.plan("[nodes.a]\nprompt = 'sleep 3'\n[nodes.b]\nneeds = ['a']\nprompt = 'jq --version'\n");
     let running = rig.start(&plan);
     running.wait_for_container("a");

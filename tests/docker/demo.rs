@@ -29,11 +29,16 @@ fn docker_the_demo_runs_to_its_end_and_brings_its_commits_home() {
         let files = git(&rig.repo, &["ls-tree", "-r", "--name-only", name]);
         assert!(!files.contains(".kew-"), "{name}: {files}");
     }
-    let merges = git(&rig.repo, &["log", "--merges", "--format=%an <%ae>", &format!("--glob=refs/kew/{run}")]);
+    let merges =
+        git(&rig.repo, &["log", "--merges", "--format=%an <%ae>", &format!("--glob=refs/kew/{run}")]);
     assert!(merges.lines().next().is_some_and(|author| author == "kew <kew@kew.local>"), "{merges}");
     git(&rig.repo, &["fsck", "--strict"]);
     assert_eq!(git(&rig.repo, &["status", "--porcelain", "--", "README"]), "");
-    assert_eq!(git(&rig.repo, &["branch", "--format=%(refname:short)"]), "main", "no branch of the user's is made");
+    assert_eq!(
+        git(&rig.repo, &["branch", "--format=%(refname:short)"]),
+        "main",
+        "no branch of the user's is made"
+    );
 
     let shown = rig.kew(&["show", run]);
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();

@@ -8,7 +8,10 @@ use crate::rig::Rig;
 fn instead_of_docker(rig: &mut Rig, body: &str) {
     let bin = rig.root.join("bin");
     fs::create_dir_all(&bin).unwrap();
-    let real = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|dir| dir.join("docker")).find(|path| path.exists()).unwrap();
+    let real = std::env::split_paths(&std::env::var_os("PATH").unwrap())
+        .map(|dir| dir.join("docker"))
+        .find(|path| path.exists())
+        .unwrap();
     let path = bin.join("docker");
     fs::write(&path, format!("#!/bin/bash\nREAL={}\n{body}\nexec $REAL \"$@\"\n", real.display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -18,7 +21,8 @@ fn instead_of_docker(rig: &mut Rig, body: &str) {
 /// A plan whose node would join the allowlist network.
 fn allowlisted(rig: &Rig) -> camino::Utf8PathBuf {
     let plan = rig.root.join("allow.toml");
-    fs::write(&plan, "version = 1\n[epic]\nname = \"x\"\n[nodes.a]\nrunner = \"shell\"\nprompt = \"true\"\n").unwrap();
+    fs::write(&plan, "version = 1\n[epic]\nname = \"x\"\n[nodes.a]\nrunner = \"shell\"\nprompt = \"true\"\n")
+        .unwrap();
     plan
 }
 
@@ -45,7 +49,13 @@ fn docker_a_mount_of_another_file_system_stops_the_run() {
     let other = rig.root.join("other");
     fs::create_dir(&other).unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o777)).unwrap();
-    instead_of_docker(&mut rig, &format!("if [ \"$1\" = run ]; then exec $REAL \"${{@/{}*:\\/work/{other}:\\/work}}\"; fi", "\\/tmp\\/kewtest-"));
+    instead_of_docker(
+        &mut rig,
+        &format!(
+            "if [ \"$1\" = run ]; then exec $REAL \"${{@/{}*:\\/work/{other}:\\/work}}\"; fi",
+            "\\/tmp\\/kewtest-"
+        ),
+    );
     let ran = rig.run(&rig.plan("[nodes.a]\nprompt = 'true'\n"));
     ran.expect(4);
     assert!(ran.stderr.contains("does not mount") && ran.stderr.contains("checkout_dir"), "{}", ran.stderr);
@@ -68,16 +78,26 @@ fn docker_an_engine_that_does_not_answer_stops_the_run() {
 #[test]
 fn docker_an_image_that_is_gone_is_infrastructure() {
     let rig = Rig::new();
-    rig.settings(&format!("[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"kew-no-such-image:latest\"\n", rig.checkouts));
+    rig.settings(&format!(
+        "[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"kew-no-such-image:latest\"\n",
+        rig.checkouts
+    ));
     let ran = rig.run(&rig.plan("[nodes.a]\nprompt = 'true'\n"));
     ran.expect(4);
-    assert!(ran.stderr.contains("kew-no-such-image") && ran.stderr.contains("kew sandbox build shell"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("kew-no-such-image") && ran.stderr.contains("kew sandbox build shell"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
 fn docker_a_client_that_cannot_start_a_container_is_infrastructure() {
     let mut rig = Rig::new();
-    instead_of_docker(&mut rig, "case \"$*\" in *'--name kew-'*'-a-1-'*) echo 'docker: Error response from daemon: no space left on device.' >&2; exit 125;; esac");
+    instead_of_docker(
+        &mut rig,
+        "case \"$*\" in *'--name kew-'*'-a-1-'*) echo 'docker: Error response from daemon: no space left on device.' >&2; exit 125;; esac",
+    );
     let ran = rig.run(&rig.plan("[nodes.a]\nprompt = 'true'\n"));
     ran.expect(4);
     assert!(ran.outcome("a").contains("no space left on device"), "{}", ran.outcome("a"));
@@ -97,7 +117,10 @@ fn docker_a_full_disk_stops_the_run_and_says_so() {
     let state = rig.root.join("state");
     fs::create_dir(&state).unwrap();
     // A file system of this test's own, with room for the state but not for a log.
-    let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "tmpfs", state.as_str()]).status().unwrap();
+    let mount = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=2m", "tmpfs", state.as_str()])
+        .status()
+        .unwrap();
     assert!(mount.success());
     rig.settings(&format!(
         "[state]\ndir = \"{state}\"\n[sandbox]\ncheckout_dir = \"{}\"\nstop_grace = 1\n[sandbox.images]\nshell = \"kew-shell:latest\"\n",

@@ -55,12 +55,20 @@ fn docker_a_second_kew_is_not_harmed_by_the_firsts_watchdog() {
     let killed = first.wait_for_container("obeys");
     first.signal("KILL");
     let second = rig.root.join("second.toml");
-    let text = format!("version = 1\n[epic]\nname = \"second\"\n[defaults]\nrunner = \"shell\"\nnetwork = \"none\"\n[nodes.a]\n{}\n", prompt("sleep 4; echo done"));
+    let text = format!(
+        "version = 1\n[epic]\nname = \"second\"\n[defaults]\nrunner = \"shell\"\nnetwork = \"none\"\n[nodes.a]\n{}\n",
+        prompt("sleep 4; echo done")
+    );
     std::fs::write(&second, text).unwrap();
-    let output = rig.command(env!("CARGO_BIN_EXE_kew"), &["run", second.as_str(), "--format", "json"]).output().unwrap();
+    let output = rig
+        .command(env!("CARGO_BIN_EXE_kew"), &["run", second.as_str(), "--format", "json"])
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     until("the end of the first", || containers(&format!("kew.run={killed}")).is_empty().then_some(()));
-    until("the end of its folder", || std::fs::read_dir(&rig.checkouts).unwrap().next().is_none().then_some(()));
+    until("the end of its folder", || {
+        std::fs::read_dir(&rig.checkouts).unwrap().next().is_none().then_some(())
+    });
 }
 
 #[test]

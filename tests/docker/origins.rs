@@ -58,7 +58,10 @@ fn docker_root_in_somebody_elses_repository_leaves_nothing_of_roots() {
     let rig = Rig::new();
     own(&rig.repo, 4242);
     runs_in(&rig, &rig.repo);
-    let foreign: Vec<Utf8PathBuf> = walk(&rig.repo).into_iter().filter(|path| fs::symlink_metadata(path).unwrap().uid() != 4242).collect();
+    let foreign: Vec<Utf8PathBuf> = walk(&rig.repo)
+        .into_iter()
+        .filter(|path| fs::symlink_metadata(path).unwrap().uid() != 4242)
+        .collect();
     assert!(foreign.is_empty(), "these became root's: {foreign:?}");
 }
 
@@ -72,15 +75,27 @@ fn docker_a_user_that_is_not_root() {
     fs::copy(env!("CARGO_BIN_EXE_kew"), &binary).unwrap();
     fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).unwrap();
     let group = fs::metadata("/var/run/docker.sock").unwrap().gid();
-    let plan = rig.plan(&format!("{EPIC}[nodes.messy]\nprompt = 'umask 077; mkdir -p deep/er; echo x > deep/er/x; chmod 0500 deep'\n"));
-    let args = ["--reuid", &user.to_string(), "--regid", &user.to_string(), "--groups", &group.to_string(), "--"];
+    let plan = rig.plan(&format!(
+        "{EPIC}[nodes.messy]\nprompt = 'umask 077; mkdir -p deep/er; echo x > deep/er/x; chmod 0500 deep'\n"
+    ));
+    let args =
+        ["--reuid", &user.to_string(), "--regid", &user.to_string(), "--groups", &group.to_string(), "--"];
     let mut command = rig.command("setpriv", &args);
     let output = command.args([binary.as_str(), "run", plan.as_str(), "--format", "json"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}\n{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&output.stdout)
+    );
     rig.no_checkouts();
     let refs = git(&rig.repo, &["for-each-ref", "--format=%(refname)", "refs/kew/"]);
     assert!(refs.contains("/nodes/both/1"), "{refs}");
-    let foreign: Vec<Utf8PathBuf> = walk(&rig.repo).into_iter().filter(|path| fs::symlink_metadata(path).unwrap().uid() != user).collect();
+    let foreign: Vec<Utf8PathBuf> = walk(&rig.repo)
+        .into_iter()
+        .filter(|path| fs::symlink_metadata(path).unwrap().uid() != user)
+        .collect();
     assert!(foreign.is_empty(), "{foreign:?}");
 }
 
@@ -91,7 +106,12 @@ fn docker_uncommitted_changes_are_not_seen_and_said() {
     let plan = rig.plan("[nodes.a]\nprompt = 'grep -q repository README'\n");
     let ran = rig.run(&plan);
     ran.expect(0);
-    let warnings: Vec<&str> = ran.events.iter().filter(|event| event["type"] == "warning").map(|event| event["message"].as_str().unwrap()).collect();
+    let warnings: Vec<&str> = ran
+        .events
+        .iter()
+        .filter(|event| event["type"] == "warning")
+        .map(|event| event["message"].as_str().unwrap())
+        .collect();
     assert_eq!(warnings, ["1 uncommitted change in the work tree: agents see the base commit only"]);
     assert_eq!(fs::read_to_string(rig.repo.join("README")).unwrap(), "changed\n");
 }

@@ -48,7 +48,13 @@ impl Rig {
         let tmp = tempfile::Builder::new().prefix("kewtest-").tempdir().unwrap();
         let root = Utf8PathBuf::from_path_buf(tmp.path().canonicalize().unwrap()).unwrap();
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
-        let rig = Self { repo: root.join("repo"), checkouts: root.join("checkouts"), root, env: BTreeMap::new(), _tmp: tmp };
+        let rig = Self {
+            repo: root.join("repo"),
+            checkouts: root.join("checkouts"),
+            root,
+            env: BTreeMap::new(),
+            _tmp: tmp,
+        };
         fs::create_dir(&rig.repo).unwrap();
         fs::create_dir(&rig.checkouts).unwrap();
         rig.settings(&format!(
@@ -109,7 +115,8 @@ impl Rig {
     pub fn start(&self, plan: &Utf8Path) -> Running {
         let out = fs::File::create(self.root.join("out")).unwrap();
         let err = fs::File::create(self.root.join("err")).unwrap();
-        let mut command = self.command(env!("CARGO_BIN_EXE_kew"), &["run", plan.as_str(), "--format", "json"]);
+        let mut command =
+            self.command(env!("CARGO_BIN_EXE_kew"), &["run", plan.as_str(), "--format", "json"]);
         let child = command.stdout(out).stderr(err).spawn().unwrap();
         Running { child, root: self.root.clone() }
     }
@@ -124,11 +131,13 @@ impl Rig {
 
     /// No folder of a run.
     pub fn no_checkouts(&self) {
-        let left: Vec<_> = fs::read_dir(&self.checkouts).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let left: Vec<_> =
+            fs::read_dir(&self.checkouts).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(left.is_empty(), "folders are left: {left:?}");
         let locks = self.repo.join(".git/kew/locks");
         if locks.exists() {
-            let left: Vec<_> = fs::read_dir(&locks).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            let left: Vec<_> =
+                fs::read_dir(&locks).unwrap().map(|entry| entry.unwrap().file_name()).collect();
             assert!(left.is_empty(), "locks are left: {left:?}");
         }
     }
@@ -160,7 +169,8 @@ impl Running {
         until(&format!("a container of `{node}`"), || {
             let run = self.events().first()?.get("run")?.as_str()?.to_owned();
             let filter = format!("label=kew.node={node}");
-            let names = docker(&["ps", "-q", "--filter", &filter, "--filter", &format!("label=kew.run={run}")]);
+            let names =
+                docker(&["ps", "-q", "--filter", &filter, "--filter", &format!("label=kew.run={run}")]);
             (!names.is_empty()).then_some(run)
         })
     }
@@ -284,7 +294,10 @@ pub fn git(dir: &Utf8Path, args: &[&str]) -> String {
 /// The same, not yet run.
 pub fn git_command(dir: &Utf8Path) -> Command {
     let mut git = Command::new("git");
-    git.current_dir(dir).env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", "/nonexistent");
+    git.current_dir(dir)
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", "/nonexistent");
     git.envs([("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null"), ("GIT_CONFIG_COUNT", "1")]);
     git.envs([("GIT_CONFIG_KEY_0", "safe.directory"), ("GIT_CONFIG_VALUE_0", "*")]);
     for role in ["AUTHOR", "COMMITTER"] {

@@ -10,7 +10,8 @@ fn peak_of(rig: &Rig, plan: &camino::Utf8Path) -> (i32, u64, String) {
     command.args([env!("CARGO_BIN_EXE_kew"), plan.as_str()]);
     let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    let peak: u64 = stderr.lines().rev().find_map(|line| line.strip_prefix("peak ")).unwrap().parse().unwrap();
+    let peak: u64 =
+        stderr.lines().rev().find_map(|line| line.strip_prefix("peak ")).unwrap().parse().unwrap();
     (output.status.code().unwrap(), peak / 1024, String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
@@ -22,12 +23,16 @@ fn docker_a_line_of_600_mb_needs_no_memory_and_the_next_is_read() {
         "kew-test-long",
         "FROM kew-shell\nENTRYPOINT [\"/bin/sh\", \"-c\", \"head -c 629145600 /dev/zero | tr '\\\\\\\\0' a; echo; echo '{\\\"type\\\":\\\"result\\\",\\\"exit_code\\\":0}'\"]\n",
     );
-    rig.settings(&format!("[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"kew-test-long\"\n", rig.checkouts));
+    rig.settings(&format!(
+        "[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"kew-test-long\"\n",
+        rig.checkouts
+    ));
     let plan = rig.plan("[nodes.a]\nprompt = 'x'\n");
     let (code, peak, out) = peak_of(&rig, &plan);
     assert_eq!(code, 0, "{out}");
     assert!(peak > 1 && peak < 64, "{peak} MiB");
-    let run = out.lines().next().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok()).unwrap();
+    let run =
+        out.lines().next().and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok()).unwrap();
     let log = rig.repo.join(format!(".git/kew/runs/{}/a/1/stdout.log", run["run"].as_str().unwrap()));
     let size = std::fs::metadata(log).unwrap().len();
     assert!(size > 1 << 20 && size < 2 << 20, "the line is cut in the log: {size} bytes");
@@ -52,7 +57,10 @@ fn docker_agent_text_cannot_move_the_cursor_or_start_a_command() {
     let logs = rig.kew(&["logs", "latest", "a"]);
     for text in [text, logs.stdout] {
         let text = String::from_utf8(text).unwrap();
-        assert!(text.lines().all(|line| !line.trim_start().starts_with("::") && !line.contains("##[")), "{text}");
+        assert!(
+            text.lines().all(|line| !line.trim_start().starts_with("::") && !line.contains("##[")),
+            "{text}"
+        );
         assert!(!text.contains('\u{1b}') && !text.contains('\u{7}') && !text.contains('\u{202e}'), "{text}");
     }
 }

@@ -54,7 +54,10 @@ fn docker_a_verdict_that_is_no_json_is_held() {
 
 #[test]
 fn docker_a_verdict_for_another_node_is_held() {
-    held(r#"echo '{"verdict":"approve","summary":"s","findings":[],"node":"other"}' > $KEW_SIDECAR"#, "wrong-node");
+    held(
+        r#"echo '{"verdict":"approve","summary":"s","findings":[],"node":"other"}' > $KEW_SIDECAR"#,
+        "wrong-node",
+    );
 }
 
 #[test]
@@ -85,11 +88,16 @@ fn docker_a_megabyte_is_held() {
 
 #[test]
 fn docker_a_verdict_committed_by_the_subject_never_counts() {
-    let plant = format!("echo '{APPROVE}' > .kew-review-verdict.json; git add -f .kew-review-verdict.json; git commit -qm x");
+    let plant = format!(
+        "echo '{APPROVE}' > .kew-review-verdict.json; git add -f .kew-review-verdict.json; git commit -qm x"
+    );
     let ran = review(&plant, "true");
     ran.expect(3);
     let outcome = ran.outcome("work");
-    assert!(outcome.starts_with("held: reserved name: ") && outcome.contains(".kew-review-verdict.json"), "{outcome}");
+    assert!(
+        outcome.starts_with("held: reserved name: ") && outcome.contains(".kew-review-verdict.json"),
+        "{outcome}"
+    );
     assert!(!ran.started("judge") && !ran.started("behind"));
 }
 

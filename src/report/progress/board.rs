@@ -2,8 +2,7 @@
 
 use super::super::{
     ci::defanged,
-    figures::{UNKNOWN, count, cut, duration, tokens_in, usd, usd_sum, width},
-    inert::inert,
+    figures::{UNKNOWN, count, duration, tokens_in, usd, usd_sum},
 };
 use crate::{
     event::{RunEvent, Stamped},
@@ -11,6 +10,7 @@ use crate::{
     record::{Millis, NodeState},
     store::StateCounts,
     stream::Tokens,
+    text::{cut, inert, width},
 };
 
 /// Columns below which runner and model are left out.
@@ -140,12 +140,12 @@ impl Board {
                     "  {elapsed:>7}  {input:>6}/{output:<6}  {cost:>7}  {}",
                     running.doing
                 ));
-                cut(line.trim_end(), columns)
+                cut(line.trim_end(), columns).into_owned()
             })
             .collect();
         let more = self.running.len() - shown;
         if more > 0 && rows > 0 {
-            lines.push(cut(&format!("  … and {more} more"), columns));
+            lines.push(cut(&format!("  … and {more} more"), columns).into_owned());
         }
         lines
     }
@@ -159,7 +159,7 @@ impl Board {
 
 /// The text in exactly so many columns.
 fn fit(text: &str, columns: usize) -> String {
-    let mut text = cut(text, columns);
+    let mut text = cut(text, columns).into_owned();
     text.extend(std::iter::repeat_n(' ', columns.saturating_sub(width(&text))));
     text
 }

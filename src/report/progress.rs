@@ -153,7 +153,7 @@ impl Drawing {
         self.plan.set_style(style(&template).progress_chars("=> "));
         self.plan.set_length(all as u64);
         self.plan.set_position(done as u64);
-        self.plan.set_message(cut(&board.headline(now), columns.saturating_sub(before)));
+        self.plan.set_message(cut(&board.headline(now), columns.saturating_sub(before)).into_owned());
     }
 }
 

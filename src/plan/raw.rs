@@ -4,6 +4,7 @@
 //! and the JSON schema with these doc comments as descriptions. Reading goes on after a problem, so all are found at once.
 
 pub mod read;
+mod syntax;
 
 use schemars::JsonSchema;
 use toml::{

@@ -24,9 +24,6 @@ use crate::name::NodeId;
 /// The version of the format that this check knows.
 pub const VERSION: i64 = 1;
 
-/// Ids that are words of `from`.
-const RESERVED: [&str; 2] = ["needs", "base"];
-
 /// Reads and checks a plan's text. `file` is its name as people know it, for messages alone.
 pub fn parse_and_check(file: &str, text: &str, world: &dyn World) -> Result<(Plan, Dag), Problems> {
     let parsed = raw::parse(text);
@@ -174,13 +171,6 @@ impl<'p> Checker<'p> {
                 let problem = Problem::new(Code::BadNodeId, span, format!("node id `{}` {bad}", entry.id));
                 self.findings
                     .push(problem.help("ids are a-z, 0-9 and -, begin with a letter or digit, at most 40"));
-                None
-            }
-            Ok(_) if RESERVED.contains(&entry.id.as_str()) => {
-                let message = format!("node id `{}` is reserved", entry.id);
-                let problem = Problem::new(Code::BadNodeId, span, message);
-                self.findings
-                    .push(problem.help("it is a word of `from`, so nothing could name the node there"));
                 None
             }
             Ok(id) => Some(id),

@@ -4,6 +4,7 @@
 //! and the JSON schema with these doc comments as descriptions. Reading goes on after a problem, so all are found at once.
 
 pub mod read;
+mod syntax;
 
 use schemars::JsonSchema;
 use toml::{
@@ -19,8 +20,8 @@ use super::{
 
 /// Ids of nodes, as [`crate::name::NodeId`] checks them.
 pub const ID_PATTERN: &str = "^[a-z0-9][a-z0-9-]{0,39}$";
-/// Lengths of time, as [`crate::units::parse_duration`] reads them, without its rule on overflow.
-const DURATION_PATTERN: &str = "^(?=.)([0-9]+[dD])?([0-9]+[hH])?([0-9]+[mM])?([0-9]+[sS])?$";
+/// Lengths of time, as [`crate::units::parse_duration`] reads them, without its rules on nothing and overflow.
+const DURATION_PATTERN: &str = "^([0-9]+[dD])?([0-9]+[hH])?([0-9]+[mM])?([0-9]+[sS])?$";
 
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($(#[$attr:meta])* $key:ident: $type:ty,)* }) => {
@@ -120,7 +121,7 @@ node_tables! {
         /// Whether commits are expected. Default: `required` for agents, `optional` for plain jobs; a reviewer's are always dropped.
         commits: Choice<Commits>,
         /// How long the container may take, as in `90s`, `45m`, `1h30m` or `2d`.
-        #[schemars(regex(pattern = DURATION_PATTERN))]
+        #[schemars(length(min = 2), regex(pattern = DURATION_PATTERN))]
         timeout: String,
         /// `none` cuts the node off from every network. A node may only narrow what the settings allow.
         network: Choice<Network>,

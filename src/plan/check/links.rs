@@ -190,6 +190,16 @@ impl<'p> Checker<'p> {
                 .push(problem.help("a reviewer starts from the commit that it reviews; remove `from`"));
             return None;
         }
+        let word = matches!(at.value.as_str(), "needs" | "base");
+        if let Some(&named) = self.index.get(at.value.as_str()).filter(|_| word) {
+            let message =
+                format!("`from = \"{}\"` on node `{}` could be a word or a node", at.value, entry.id);
+            let problem = Problem::new(Code::AmbiguousFrom, at.span, message)
+                .also(self.entries[named].node.key, "the node")
+                .help("give that node another id");
+            self.findings.push(problem);
+            return None;
+        }
         match at.value.as_str() {
             "needs" => return Some(From::Needs),
             "base" => return Some(From::Base),

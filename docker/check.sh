@@ -213,10 +213,11 @@ run "$dir" kew-shell
 same "kew-shell: what a job leaves running does not hold it" '6 {"type":"result","exit_code":6}' "$status $(tail -n 1 <<<"$out")"
 check "kew-shell: … for long" [ $((SECONDS - began)) -lt 15 ]
 
-checkout 'head -c 600M /dev/zero | tr "\0" "\1"; echo; echo end'
+checkout 'head -c 600M /dev/zero | tr "\0" x; echo; head -c 2M /dev/zero | tr "\0" "\1"; echo end'
 "$here/try.sh" --entrypoint bash "$dir" kew-shell -c 'ulimit -v 120000; exec kew-shell-entrypoint' 2>/dev/null |
-    perl -ne '$n++; $max = length if length > $max; $x += () = /\\u0001/g; $last = $_; END { print "$x ", $max < 1 << 20 ? "short " : "$max ", $last }' >"$scratch/out"
-same "kew-shell: 600 MB without a newline in little memory, in lines below 1 MiB" '629145600 short {"type":"result","exit_code":0}' "$(<"$scratch/out")"
+    perl -ne '$max = length if length > $max; $x += tr/x//; $one += () = /\\u0001/g; $last = $_;
+        END { print $x - $., " $one ", $max < 1 << 20 ? "short " : "$max ", $last }' >"$scratch/out"
+same "kew-shell: 600 MB without a newline in little memory, in lines below 1 MiB" '629145600 2097152 short {"type":"result","exit_code":0}' "$(<"$scratch/out")"
 
 # A whole group is asked to end: the sleep would else outlive its shell.
 signalled() { # SIGNAL STATUS
@@ -256,7 +257,7 @@ if [[ " ${images[*]} " == *" agent "* ]] && docker image inspect kew-agent >/dev
 #!/bin/bash
 jq -cn --arg stdin "$(cat)" --arg tmp "$TMPDIR" --arg pid $$ '{argv: $ARGS.positional, stdin: $stdin, tmp: $tmp}' --args -- "$@"
 echo "for people" >&2
-echo x >/work/x && git -C /work add x && git -C /work commit -qm x || exit 1
+echo x >>/work/x && git -C /work add x && git -C /work commit -qm x || exit 1
 printf '{"verdict":"approve"}' >/work/.kew-review-verdict.json
 exit 5
 FAKE

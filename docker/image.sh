@@ -25,7 +25,7 @@ case "${1-}" in
 base)
     groupadd --gid 1001 agent
     useradd --uid 1001 --gid 1001 --home-dir /home/agent --create-home --skel /nonexistent --shell /bin/bash agent
-    # The engine gives a tmpfs the mode and the files of the folder that it covers.
+    # The engine gives a tmpfs the mode of the folder that it covers, whatever `mode=` says.
     chmod 0700 /home/agent
     install -d -o agent -g agent /work
     install_packages git

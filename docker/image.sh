@@ -13,6 +13,7 @@ install_packages() {
     apt-get install -qq -y --no-install-recommends "$@" >/dev/null
     rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/*-old /var/log/apt /var/log/dpkg.log \
         /var/log/alternatives.log /usr/share/man/* /usr/share/info/*
+    find /usr/share/doc -type f ! -name copyright -delete
 }
 
 # The container may not gain privileges anyway (no-new-privileges); this keeps the image sound where somebody forgets it.
@@ -24,6 +25,8 @@ case "${1-}" in
 base)
     groupadd --gid 1001 agent
     useradd --uid 1001 --gid 1001 --home-dir /home/agent --create-home --skel /nonexistent --shell /bin/bash agent
+    # The engine gives a tmpfs the mode of the folder that it covers, whatever `mode=` says.
+    chmod 0700 /home/agent
     install -d -o agent -g agent /work
     install_packages git
     drop_setuid

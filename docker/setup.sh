@@ -192,7 +192,11 @@ build() { # agent|shell|collector
 
 # --- network --------------------------------------------------------------------------------------------------------
 
-network_kind() { docker network inspect -f '{{.Internal}} {{index .Labels "kew.net"}}' "$NETWORK" 2>/dev/null || echo absent; }
+# `true 1` is kew's own kind. A name that is absent prints an empty line besides its error.
+network_kind() {
+    local kind
+    kind="$(docker network inspect -f '{{.Internal}} {{index .Labels "kew.net"}}' "$NETWORK" 2>/dev/null)" && echo "$kind" || echo absent
+}
 
 ensure_network() {
     if [ "$(network_kind)" = absent ]; then

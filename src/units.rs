@@ -101,11 +101,12 @@ pub fn parse_size(text: &str) -> Result<u64, BadUnit> {
     number.checked_mul(1024u64.pow(*power)).ok_or(BadUnit::TooLarge)
 }
 
-/// A length of time for people: `420ms`, `4.2s`, `1m05s`, `1h30m`, `2d3h`. The two largest units, cut, not rounded up.
+/// A length of time for people: `420ms`, `4s`, `4.2s`, `1m05s`, `1h30m`, `2d3h`. The two largest units, cut, not rounded up.
 pub fn show_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0 => format!("{}ms", time.subsec_millis()),
+        1..60 if time.subsec_millis() < 100 => format!("{seconds}s"),
         1..60 => format!("{seconds}.{}s", time.subsec_millis() / 100),
         60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
         3_600..86_400 => format!("{}h{:02}m", seconds / 3_600, seconds / 60 % 60),

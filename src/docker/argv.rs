@@ -179,7 +179,61 @@ mod tests {
             image: "sha256:abc",
             container_args: &container_args,
         };
-        insta::assert_snapshot!(build_run_argv(&run).join("\n"), @"");
+        insta::assert_snapshot!(build_run_argv(&run).join("\n"), @r"
+        run
+        --rm
+        --name
+        kew-r1-parser-2
+        --init
+        --label
+        kew.state=s1
+        --label
+        kew.owner=o1
+        --label
+        kew.run=r1
+        --label
+        kew.node=parser
+        --label
+        kew.attempt=2
+        --pull
+        never
+        --read-only
+        --tmpfs
+        /tmp:size=536870912
+        --tmpfs
+        /home/agent:exec,uid=1001,gid=1001,mode=0700,size=1073741824
+        --cap-drop
+        ALL
+        --security-opt
+        no-new-privileges
+        --pids-limit
+        512
+        --memory
+        4294967296
+        --memory-swap
+        4294967296
+        --cpus
+        1.5
+        --ulimit
+        fsize=2147483648
+        --log-driver
+        none
+        --network
+        kew-allowlist
+        --dns
+        127.0.0.1
+        -v
+        /tmp/kew/r1/parser-2:/work
+        -w
+        /work
+        -e
+        ANTHROPIC_API_KEY
+        -e
+        CLAUDE_CODE_OAUTH_TOKEN
+        sha256:abc
+        --model
+        m
+        ");
         let open = build_run_argv(&RunArgv { network: Network::Open, ..run.clone() });
         assert!(
             open.windows(2).any(|pair| pair == ["--network", "bridge"])

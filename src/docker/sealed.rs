@@ -108,7 +108,7 @@ mod tests {
             })
             .join(" ")
         };
-        insta::assert_snapshot!(argv(Access::Read), @"");
+        insta::assert_snapshot!(argv(Access::Read), @"run --rm --name kew-x --init --label kew.state=s --label kew.owner=o --label kew.run=r --label kew.node=n --label kew.attempt=1 --pull never --read-only --tmpfs /tmp:size=64m --cap-drop ALL --security-opt no-new-privileges --pids-limit 64 --memory 1g --memory-swap 1g --log-driver none --network none --user 1001:1001 -v /tmp/k/c:/work:ro -w / --entrypoint /bin/sh sha256:1 -c echo kew a");
         assert!(argv(Access::Write).contains("--user 1001:1001 -v /tmp/k/c:/work -w /"));
         let clean = argv(Access::Clean);
         assert!(clean.contains(

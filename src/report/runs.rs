@@ -5,7 +5,12 @@ use super::{
     figures::{UNKNOWN, count, duration, time, tokens_in, usd_sum},
     table::{Align, Table},
 };
-use crate::{name::RunId, record::Millis, store::RunSummary, text::inert};
+use crate::{
+    name::RunId,
+    record::{Millis, NodeState},
+    store::RunSummary,
+    text::inert,
+};
 
 /// A table, newest run last, with a newline at its end. `alive` says whether somebody holds the lock of a run that has not
 /// ended; `now` in unix milliseconds.
@@ -36,8 +41,14 @@ pub fn runs(runs: &[RunSummary], now: Millis, alive: &dyn Fn(&RunId) -> bool) ->
             None if alive => duration(now - run.started),
             None => UNKNOWN.into(),
         };
+        let died = run.status.is_none() && !alive;
+        let word = |state: NodeState| match state {
+            // Nobody runs it any more, and nobody has written down how it ended.
+            NodeState::Running if died => "interrupted",
+            state => state.word(),
+        };
         let counts: Vec<String> =
-            run.counts.present().map(|(state, nodes)| format!("{nodes} {}", state.word())).collect();
+            run.counts.present().map(|(state, nodes)| format!("{nodes} {}", word(state))).collect();
         table.row([
             run.run.to_string(),
             inert(&run.epic).into_owned(),

@@ -258,7 +258,12 @@ impl Attempt for Contest {
     }
 
     fn collect(&mut self) -> Result<Collected, Trouble> {
-        let spare = self.spec.job || self.spec.commits == Commits::Forbidden;
+        // Where commits are required, a container must also say what is uncommitted.
+        let spare = match self.spec.commits {
+            Commits::Required => false,
+            Commits::Optional => self.spec.job,
+            Commits::Forbidden => true,
+        };
         if spare && self.before.as_ref().is_some_and(|before| untouched(&self.folder, before)) {
             return Ok(Collected::default());
         }
@@ -340,7 +345,8 @@ impl Contest {
                 }
             }),
             Box::new(move |line: Option<Line<'_>>| {
-                if let Some(line) = line {
+                // What the client says of kew's own `--dns` is no word of the agent's.
+                if let Some(line) = line.filter(|line| !line.bytes.starts_with(b"WARNING: Localhost DNS")) {
                     err.stderr(line);
                     let text = String::from_utf8_lossy(line.bytes);
                     // The client's own words come last and are short; the image's are in the log, masked.

@@ -13,9 +13,15 @@ use crate::{
 
 /// The host's address on docker's default bridge.
 fn bridge() -> IpAddr {
-    docker(&["network", "inspect", "bridge", "--format", "{{(index .IPAM.Config 0).Gateway}}"])
-        .parse()
-        .unwrap()
+    let config = docker(&["network", "inspect", "bridge", "--format", "{{json (index .IPAM.Config 0)}}"]);
+    let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    // Some engines name the gateway, others leave it at the first address of the subnet.
+    if let Some(gateway) = config["Gateway"].as_str() {
+        return gateway.parse().unwrap();
+    }
+    let subnet = config["Subnet"].as_str().unwrap().split_once('/').unwrap().0;
+    let network: std::net::Ipv4Addr = subnet.parse().unwrap();
+    IpAddr::V4(std::net::Ipv4Addr::from_bits(network.to_bits() + 1))
 }
 
 /// A run of one claude node against this script; the image differs from the real one only in where the provider is.

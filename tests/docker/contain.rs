@@ -22,13 +22,30 @@ test -e /work/.kew-prompt.txt && stat -c 'prompt %a' /work/.kew-prompt.txt
 git status --porcelain | wc -l | sed 's/^/dirty: /'
 git remote | wc -l | sed 's/^/remotes: /'
 ls -d /var/run/docker.sock 2>/dev/null || echo "no socket"
-(exec 3<>/dev/tcp/172.17.0.1/22) 2>/dev/null && echo "host reachable" || echo "host unreachable"
+timeout 3 bash -c 'exec 3<>/dev/tcp/172.17.0.1/22' 2>/dev/null && echo "host reachable" || echo "host unreachable"
 "#;
     let plan = rig.plan(&format!("[nodes.inside]\n{}\n", prompt(script)));
     let ran = rig.run(&plan);
     ran.expect(0);
     let seen = rig.output(ran.run_id().unwrap(), "inside");
-    insta::assert_snapshot!(seen);
+    insta::assert_snapshot!(seen, @r"
+    uid 1001 gid 1001
+    CapEff: 0000000000000000
+    CapBnd: 0000000000000000
+    NoNewPrivs: 1
+    Seccomp: 2
+    root read-only
+    tmp noexec
+    home exec
+    home 700 1001
+    binds: /work 
+    credentials: 0
+    prompt 444
+    dirty: 0
+    remotes: 0
+    no socket
+    host unreachable
+    ");
 }
 
 #[test]
@@ -70,7 +87,7 @@ fn docker_the_allowlist_network_lets_nothing_out() {
     let text = format!(
         "version = 1\n[epic]\nname = \"net\"\n[defaults]\nrunner = \"shell\"\n[nodes.a]\n{}\n",
         prompt(
-            "getent hosts example.org && echo resolved || echo unresolved; (exec 3<>/dev/tcp/1.1.1.1/443) 2>/dev/null && echo out || echo in; cat /etc/resolv.conf >&2"
+            "getent hosts example.org && echo resolved || echo unresolved; timeout 3 bash -c 'exec 3<>/dev/tcp/192.0.2.1/443' 2>/dev/null && echo out || echo in"
         )
     );
     let path = rig.root.join("net.toml");

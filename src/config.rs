@@ -23,6 +23,7 @@ pub const REPOSITORY_FILE: &str = "kew.toml";
 /// All settings, merged and checked.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[derive(Default)]
 pub struct Settings {
     /// How agents are contained.
     #[serde(default)]
@@ -109,12 +110,6 @@ impl Default for Sandbox {
             checkout_dir: None,
             stop_grace: 10,
         }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { sandbox: Sandbox::default(), state: State::default() }
     }
 }
 

@@ -149,6 +149,9 @@ pub fn unix_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
+/// Why kew stops an attempt, once it does; shared with the attempt's thread.
+type StopMark = Arc<Mutex<Option<StopCause>>>;
+
 struct Driver<'a> {
     run: &'a Run<'a>,
     dispatcher: Dispatcher<'a>,
@@ -156,7 +159,7 @@ struct Driver<'a> {
     executor: Arc<dyn Executor>,
     ledger: &'a mut dyn Ledger,
     observer: &'a mut dyn Observer,
-    stops: HashMap<NodeIx, (AttemptKey, Arc<Mutex<Option<StopCause>>>)>,
+    stops: HashMap<NodeIx, (AttemptKey, StopMark)>,
     begun: Instant,
     seq: u64,
     last_told: Instant,

@@ -1,3 +1,5 @@
+//! The user's repository and the base of a run, by every name that a commit may have.
+
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, process::Command};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -111,7 +113,7 @@ fn partial_clones_are_refused_with_the_remedy() {
     git(&partial, &["config", "--unset", "remote.origin.partialclonefilter"]);
     git(&partial, &["fetch", "-q", "--refetch"]);
     git(&partial, &["config", "--unset", "remote.origin.promisor"]);
-    if git(&partial, &["config", "--get", "--default=", "extensions.partialclone"]) != "" {
+    if !git(&partial, &["config", "--get", "--default=", "extensions.partialclone"]).is_empty() {
         git(&partial, &["config", "--unset", "extensions.partialclone"]);
     }
     assert_eq!(open(&partial).resolve(None).unwrap(), head(&world.user()));

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     event::RunEvent,
     name::{CommitId, NodeId},
-    outcome::{Kind, StopCause},
+    outcome::{Kind, Outcome, StopCause},
     plan::{
         dag::{Dag, Why},
         input::InputFrom,
@@ -166,7 +166,6 @@ pub struct Dispatcher<'a> {
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
     cost_at_least: bool,
-    ended: usize,
 }
 
 /// What a dispatcher is made for.
@@ -205,7 +204,6 @@ impl<'a> Dispatcher<'a> {
             tokens: None,
             cost_usd: None,
             cost_at_least: false,
-            ended: 0,
         }
     }
 
@@ -278,11 +276,13 @@ impl<'a> Dispatcher<'a> {
             .collect()
     }
 
-    /// The state cannot be written: nothing starts, everything stops.
+    /// The state cannot be written: nothing starts, everything stops, with a grace. What is being stopped already goes on
+    /// as it was asked to, and a run that a person stopped stays one.
     pub fn broken(&mut self) -> Vec<Action> {
-        let actions = self.interrupt();
-        self.stopping = Stopping::Broken;
-        actions
+        self.stopping = self.stopping.max(Stopping::Broken);
+        self.sched.stop();
+        let running: Vec<NodeIx> = self.sched.running().collect();
+        running.into_iter().filter_map(|node| self.stop_node(node, StopCause::Asked)).collect()
     }
 
     /// Nothing runs and nothing can start.
@@ -346,7 +346,7 @@ impl<'a> Dispatcher<'a> {
 
     /// Sums over all ended attempts: tokens, dollars, and whether the dollars are only "at least".
     pub fn spent(&self) -> (Option<Tokens>, Option<f64>, bool) {
-        (self.tokens, self.cost_usd, self.cost_at_least && self.ended > 0)
+        (self.tokens, self.cost_usd, self.cost_at_least)
     }
 
     fn progress(&self, progress: Progress) -> RunEvent {
@@ -372,12 +372,15 @@ impl<'a> Dispatcher<'a> {
         Some(Action::Stop { node, cause, how: self.gently(node) })
     }
 
-    fn ended(&mut self, report: Box<Report>, now: Now) -> Vec<Action> {
+    fn ended(&mut self, mut report: Box<Report>, now: Now) -> Vec<Action> {
         let node = report.node;
         if self.sched.state(node) != NodeState::Running || self.live[node].attempt != report.attempt {
             return Vec::new();
         }
         self.add_up(&report);
+        if self.plan.nodes[node].reviews.is_some() {
+            fail_closed(&mut report);
+        }
         let end = end_of(&report);
         let live = &mut self.live[node];
         live.deadline = None;
@@ -464,14 +467,13 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn add_up(&mut self, report: &Report) {
-        self.ended += 1;
         if let Some(tokens) = report.account.tokens() {
             *self.tokens.get_or_insert_default() += tokens;
         }
         match report.cost_usd() {
             Some(usd) => *self.cost_usd.get_or_insert(0.0) += usd,
             // An attempt whose container never ran spent nothing.
-            None if report.exit.is_some() || report.account.session.is_some() => self.cost_at_least = true,
+            None if report.ran => self.cost_at_least = true,
             None => {}
         }
     }
@@ -523,12 +525,24 @@ impl<'a> Dispatcher<'a> {
     }
 }
 
+/// A reviewer that voted neither way never counts as passed, whatever else was said.
+fn fail_closed(report: &mut Report) {
+    if report.outcome.kind.state() != NodeState::Passed {
+        return;
+    }
+    let reason = match &report.verdict {
+        Some((Judged::Approve(_) | Judged::RequestChanges(_), _)) => return,
+        Some((held @ Judged::Held(_), _)) => held.summary(),
+        None => "missing: no verdict was read".to_owned(),
+    };
+    report.outcome = Outcome::new(Kind::Held, reason);
+}
+
 fn end_of(report: &Report) -> End {
     match (report.outcome.kind.state(), &report.verdict) {
         (NodeState::Passed, Some((Judged::RequestChanges(_), _))) => End::ChangesRequested,
-        // A reviewer without an approval never counts as passed, whatever else was said.
-        (NodeState::Passed, Some((Judged::Held(_), _))) | (NodeState::Held, _) => End::Held,
         (NodeState::Passed, _) => End::Passed,
+        (NodeState::Held, _) => End::Held,
         (NodeState::Cancelled, _) => End::Cancelled,
         _ => End::Failed,
     }

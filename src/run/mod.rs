@@ -213,7 +213,10 @@ impl Driver<'_> {
     fn perform(&mut self, actions: Vec<Action>) {
         for action in actions {
             let done = match action {
-                Action::Launch(launch) => self.launch(launch),
+                Action::Launch(launch) => {
+                    self.launch(launch);
+                    Ok(())
+                }
                 Action::Ended { report, state, started } => self.record_end(&report, state, started),
                 Action::Node { node, state, reason } => {
                     let key = self.key(node, 0);
@@ -247,13 +250,14 @@ impl Driver<'_> {
         }
     }
 
-    fn launch(&mut self, launch: Launch) -> Result<(), LedgerError> {
+    fn launch(&mut self, launch: Launch) {
         let (node, setup) = (&self.run.plan.nodes[launch.node], &self.run.nodes[launch.node]);
         let key = self.key(launch.node, launch.attempt);
         let container = format!("kew-{}-{}-{}-{}", self.run.id, node.id, launch.attempt, fresh(4));
-        let recorded = match &self.broken {
-            Some(error) => Err(error.clone()),
-            None => self.ledger.attempt_started(&AttemptStart {
+        let stop = StopMark::default();
+        self.stops.insert(launch.node, (key.clone(), Arc::clone(&stop)));
+        if self.broken.is_none() {
+            let recorded = self.ledger.attempt_started(&AttemptStart {
                 key: key.clone(),
                 round: 1,
                 tries: 1,
@@ -263,10 +267,15 @@ impl Driver<'_> {
                 container: container.clone(),
                 prompt_digest: crate::digest::sha256_hex(&node.prompt),
                 started: unix_ms(),
-            }),
-        };
-        let stop = Arc::new(Mutex::new(None));
-        self.stops.insert(launch.node, (key.clone(), Arc::clone(&stop)));
+            });
+            if let Err(error) = recorded {
+                self.store_broke(error);
+            }
+        }
+        if self.broken.is_some() {
+            // The attempt is not on record, so it must not run: it is launched stopped, and its report ends it.
+            self.stop(launch.node, StopCause::Asked, StopHow::Now);
+        }
         self.tell(RunEvent::NodeStarted {
             node: node.id.clone(),
             attempt: launch.attempt,
@@ -302,12 +311,7 @@ impl Driver<'_> {
             log_max: self.run.log_max,
             stop,
         };
-        if recorded.is_err() {
-            // The attempt is not on record, so it must not run: it is launched stopped, and its report ends it.
-            self.stop(launch.node, StopCause::Asked, StopHow::Now);
-        }
         self.pool.run(job);
-        recorded
     }
 
     fn stop(&mut self, node: NodeIx, cause: StopCause, how: StopHow) {
@@ -363,29 +367,7 @@ impl Driver<'_> {
                 _ => RunEvent::NodeSkipped { node: id, reason },
             });
         }
-        let mut status = self.dispatcher.status();
-        if left {
-            status = Status::Interrupted;
-        }
-        let row = RunEnd {
-            run: self.run.id.clone(),
-            status: status.word().to_owned(),
-            exit_code: i32::from(status.exit_code()),
-            ended: unix_ms(),
-        };
-        if let Err(error) = self.ledger.run_ended(&row) {
-            self.broken.get_or_insert(error);
-            status = status.max_with_broken();
-        }
-        let (tokens, cost_usd, cost_at_least) = self.dispatcher.spent();
-        self.tell(RunEvent::RunEnded {
-            status: status.word().to_owned(),
-            exit_code: i32::from(status.exit_code()),
-            duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
-            tokens,
-            cost_usd,
-            cost_at_least,
-        });
+        let status = self.conclude(if left { Status::Interrupted } else { self.dispatcher.status() });
         let leftovers: HashMap<NodeIx, (NodeState, String)> = self
             .dispatcher
             .leftovers()
@@ -402,11 +384,49 @@ impl Driver<'_> {
         Ended { status, nodes, left, broken: self.broken.clone() }
     }
 
+    /// Writes the end down, then tells it. Each of the two writes may still turn a good end into a bad one; the row is the
+    /// last thing written, so a state that broke before it holds a run without an end.
+    fn conclude(&mut self, mut status: Status) -> Status {
+        let mut last = self.stamp(self.run_ended(status));
+        if let Err(error) = self.ledger.event(&last) {
+            self.broken.get_or_insert(error);
+            status = status.max_with_broken();
+        }
+        let row = RunEnd {
+            run: self.run.id.clone(),
+            status: status.word().to_owned(),
+            exit_code: i32::from(status.exit_code()),
+            ended: last.time,
+        };
+        if let Err(error) = self.ledger.run_ended(&row) {
+            self.broken.get_or_insert(error);
+            status = status.max_with_broken();
+        }
+        last.event = self.run_ended(status);
+        self.observer.event(&last);
+        status
+    }
+
+    fn run_ended(&self, status: Status) -> RunEvent {
+        let (tokens, cost_usd, cost_at_least) = self.dispatcher.spent();
+        RunEvent::RunEnded {
+            status: status.word().to_owned(),
+            exit_code: i32::from(status.exit_code()),
+            duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
+            tokens,
+            cost_usd,
+            cost_at_least,
+        }
+    }
+
+    fn stamp(&mut self, event: RunEvent) -> Stamped {
+        self.seq += 1;
+        Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event }
+    }
+
     fn tell(&mut self, event: RunEvent) {
         self.last_told = Instant::now();
-        self.seq += 1;
-        let stamped =
-            Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event };
+        let stamped = self.stamp(event);
         if !matches!(stamped.event, RunEvent::NodeProgress { .. } | RunEvent::Heartbeat { .. })
             && let Err(error) = self.ledger.event(&stamped)
         {

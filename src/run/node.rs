@@ -110,6 +110,8 @@ pub struct Report {
     pub collected: Collected,
     /// Exit status of the container.
     pub exit: Option<i32>,
+    /// The container ran, or may have: it can have spent something.
+    pub ran: bool,
     /// What its stream added up to.
     pub account: Account,
     /// Zero cost by definition.
@@ -140,6 +142,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         input: None,
         collected: Collected::default(),
         exit: None,
+        ran: false,
         account: Account::default(),
         free: job.runner.free(),
         verdict: None,
@@ -200,9 +203,12 @@ fn steps(
             broken: None,
         }),
         alarmed: AtomicBool::new(false),
+        began: AtomicBool::new(false),
     });
     let sink: Arc<dyn Sink> = stream.clone();
     let end = attempt.run(&prompt, sink);
+    report.ran = stream.began.load(Ordering::SeqCst)
+        && end.as_ref().map_or(true, |end| end.started || end.lost || end.exit != Some(125));
 
     let (account, summary, tail) = stream.close()?;
     report.account = account;
@@ -319,6 +325,7 @@ struct Stream {
     out: Mutex<Out>,
     err: Mutex<Err>,
     alarmed: AtomicBool,
+    began: AtomicBool,
 }
 
 struct Out {
@@ -470,6 +477,7 @@ impl Sink for Stream {
     }
 
     fn started(&self) {
+        self.began.store(true, Ordering::SeqCst);
         let _ = self.tell.blocking_send(Told::Started(self.node));
     }
 }

@@ -14,23 +14,8 @@ use kew::{
 };
 use proptest::prelude::*;
 
-/// What each node waits for: its needs and, of its gates, those that no need has waited for already.
-fn waits(dag: &Dag) -> Waits {
-    let of = |node| {
-        let needs = dag.needs(node).iter().map(|need| Wait { node: need.node, why: need.why });
-        let mut on: Vec<Wait> = needs.collect();
-        for &gate in dag.gate_edges(node) {
-            if on.iter().all(|wait| wait.node != gate) {
-                on.push(Wait { node: gate, why: Why::Gate });
-            }
-        }
-        on
-    };
-    Waits { on: (0..dag.len()).map(of).collect() }
-}
-
 fn sched(dag: &Dag, jobs: usize) -> Sched {
-    Sched::new(waits(dag), vec![true; dag.len()], jobs)
+    Sched::new(Waits::of(dag), vec![true; dag.len()], jobs)
 }
 
 fn dag(needs: &[&[NodeIx]], reviews: &[Option<NodeIx>]) -> Dag {
@@ -306,12 +291,12 @@ fn expected(case: &Case, active: &[bool]) -> Vec<NodeState> {
             };
         }
     }
-    for subject in 0..count {
+    for (subject, state) in states.iter_mut().enumerate() {
         let asked =
             case.dag.reviewers(subject).iter().any(|&other| outcome[other] == Some(End::ChangesRequested));
         if asked {
-            assert_eq!(states[subject], Passed, "it was reviewed, so it had passed");
-            states[subject] = Held;
+            assert_eq!(*state, Passed, "it was reviewed, so it had passed");
+            *state = Held;
         }
     }
     states
@@ -325,7 +310,7 @@ fn play(
     stop_after: Option<usize>,
 ) -> Vec<NodeState> {
     let dag = &case.dag;
-    let mut sched = Sched::new(waits(dag), active.to_vec(), case.jobs);
+    let mut sched = Sched::new(Waits::of(dag), active.to_vec(), case.jobs);
     let mut ended: Vec<Option<End>> = vec![None; dag.len()];
     let mut started = BTreeSet::new();
     let mut skipped = BTreeSet::new();

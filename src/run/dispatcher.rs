@@ -6,21 +6,23 @@
 
 use std::time::Duration;
 
+pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
     node::{Progress, Report, Told},
+    reasons,
 };
 use crate::{
     event::RunEvent,
     name::{CommitId, NodeId},
     outcome::{Kind, Outcome, StopCause},
     plan::{
-        dag::{Dag, Why},
+        dag::Dag,
         input::InputFrom,
         spec::{NodeIx, Plan},
     },
     record::NodeState,
-    sched::{End, Sched, Skip, Wait, Waits},
+    sched::{End, Sched, Waits},
     stream::Tokens,
     units,
     verdict::Judged,
@@ -98,50 +100,6 @@ enum Stopping {
     AskedTwice,
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Everything passed.
-    Passed,
-    /// A node failed.
-    Failed,
-    /// A person must decide.
-    Held,
-    /// Stopped by a person.
-    Interrupted,
-    /// Docker, git, disk or the state failed.
-    Infrastructure,
-}
-
-impl Status {
-    /// The word in state and events.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Held => "held",
-            Self::Interrupted => "interrupted",
-            Self::Infrastructure => "infrastructure",
-        }
-    }
-
-    /// The status of a run whose end could not be written down.
-    pub fn max_with_broken(self) -> Self {
-        if self == Self::Interrupted { self } else { Self::Infrastructure }
-    }
-
-    /// kew's exit code.
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Self::Passed => 0,
-            Self::Failed => 1,
-            Self::Held => 3,
-            Self::Infrastructure => 4,
-            Self::Interrupted => 130,
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 struct Live {
     attempt: u32,
@@ -191,7 +149,7 @@ pub struct Setup<'a> {
 impl<'a> Dispatcher<'a> {
     /// Nothing has started yet.
     pub fn new(setup: Setup<'a>) -> Self {
-        let waits = waits(setup.plan, setup.dag);
+        let waits = Waits::of(setup.dag);
         Self {
             sched: Sched::new(waits, setup.active, setup.jobs),
             live: setup.plan.nodes.iter().map(|_| Live::default()).collect(),
@@ -295,7 +253,7 @@ impl<'a> Dispatcher<'a> {
         let waiting = self.sched.nodes().filter(|node| self.sched.state(*node) == NodeState::Waiting);
         waiting
             .map(|node| match self.stopping {
-                Stopping::No => (node, NodeState::Waiting, self.waits_reason(node)),
+                Stopping::No => (node, NodeState::Waiting, reasons::waiting(self.plan, &self.sched, node)),
                 Stopping::FailFast => {
                     (node, NodeState::Skipped, "the run stopped at its first failure".to_owned())
                 }
@@ -404,7 +362,7 @@ impl<'a> Dispatcher<'a> {
             self.hold_subject(node, subject, &report, &mut follow);
         }
         for skip in skips {
-            let reason = self.skip_reason(&skip);
+            let reason = reasons::skipped(self.plan, &skip);
             self.live[skip.node].reason = Some(reason.clone());
             follow.push(Action::Node { node: skip.node, state: NodeState::Skipped, reason: reason.clone() });
             let id = self.plan.nodes[skip.node].id.clone();
@@ -496,33 +454,6 @@ impl<'a> Dispatcher<'a> {
             }
         }
     }
-
-    fn skip_reason(&self, skip: &Skip) -> String {
-        format!("{} {}", self.rule(skip.because), skip.state.word())
-    }
-
-    fn waits_reason(&self, node: NodeIx) -> String {
-        let Some(wait) = self.sched.waits_for(node) else { return "waits".to_owned() };
-        let state = match self.sched.state(wait.node) {
-            NodeState::Passed => "asks for changes",
-            other => other.word(),
-        };
-        format!("{} {state}", self.rule(wait))
-    }
-
-    /// `needs `x`, which is …` without the end.
-    fn rule(&self, wait: Wait) -> String {
-        let id = &self.plan.nodes[wait.node].id;
-        match wait.why {
-            Why::Written => format!("needs `{id}`, which is"),
-            Why::Subject => format!("reviews `{id}`, which is"),
-            Why::Gate => {
-                let subject =
-                    self.plan.nodes[wait.node].reviews.map(|subject| self.plan.nodes[subject].id.to_string());
-                format!("gated by `{id}`, the reviewer of `{}`, which is", subject.unwrap_or_default())
-            }
-        }
-    }
 }
 
 /// A reviewer that voted neither way never counts as passed, whatever else was said.
@@ -546,17 +477,4 @@ fn end_of(report: &Report) -> End {
         (NodeState::Cancelled, _) => End::Cancelled,
         _ => End::Failed,
     }
-}
-
-/// Needs, the subject of a reviewer, and the gates that no need has already waited for.
-fn waits(plan: &Plan, dag: &Dag) -> Waits {
-    let of = |node: NodeIx| {
-        let needs = dag.needs(node).iter().map(|need| Wait { node: need.node, why: need.why });
-        let mut on: Vec<Wait> = needs.collect();
-        let known: std::collections::HashSet<NodeIx> = on.iter().map(|wait| wait.node).collect();
-        let gates = dag.gate_edges(node).iter().filter(|gate| !known.contains(gate));
-        on.extend(gates.map(|&node| Wait { node, why: Why::Gate }));
-        on
-    };
-    Waits { on: (0..plan.nodes.len()).map(of).collect() }
 }

@@ -8,15 +8,17 @@ pub mod dispatcher;
 pub mod executor;
 pub mod ledger;
 pub mod node;
+mod pool;
+mod reasons;
 pub mod scripted;
 pub mod signals;
+mod status;
 pub mod watchdog;
 
 use std::{
     collections::HashMap,
     io,
-    sync::{Arc, Mutex, mpsc as std_mpsc},
-    thread,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -27,6 +29,7 @@ use self::{
     executor::{Executor, NodeSpec, StopHow},
     ledger::{Ledger, LedgerError, Observer, Shelf},
     node::{Job, Report, Review, Told},
+    pool::Pool,
     signals::Signals,
 };
 use crate::{
@@ -391,6 +394,7 @@ impl Driver<'_> {
         if let Err(error) = self.ledger.event(&last) {
             self.broken.get_or_insert(error);
             status = status.max_with_broken();
+            last.event = self.run_ended(status);
         }
         let row = RunEnd {
             run: self.run.id.clone(),
@@ -401,8 +405,8 @@ impl Driver<'_> {
         if let Err(error) = self.ledger.run_ended(&row) {
             self.broken.get_or_insert(error);
             status = status.max_with_broken();
+            last.event = self.run_ended(status);
         }
-        last.event = self.run_ended(status);
         self.observer.event(&last);
         status
     }
@@ -475,57 +479,4 @@ fn findings(judged: &Judged) -> String {
         Judged::Held(_) => Ok("[]".to_owned()),
     };
     findings.expect("findings are plain text and numbers, which JSON can hold")
-}
-
-/// Threads that nodes live on, made as they are needed and used again.
-struct Pool {
-    executor: Arc<dyn Executor>,
-    shelf: Arc<dyn Shelf>,
-    tell: mpsc::Sender<Told>,
-    jobs: std_mpsc::Sender<Job>,
-    queue: Arc<Mutex<std_mpsc::Receiver<Job>>>,
-    idle: Arc<std::sync::atomic::AtomicUsize>,
-    made: usize,
-}
-
-impl Pool {
-    fn new(executor: Arc<dyn Executor>, shelf: Arc<dyn Shelf>, tell: mpsc::Sender<Told>) -> Self {
-        let (jobs, queue) = std_mpsc::channel();
-        Self {
-            executor,
-            shelf,
-            tell,
-            jobs,
-            queue: Arc::new(Mutex::new(queue)),
-            idle: Arc::default(),
-            made: 0,
-        }
-    }
-
-    /// Hands a job to a thread that has nothing to do, or to a new one: never more than run at once.
-    fn run(&mut self, job: Job) {
-        use std::sync::atomic::Ordering;
-        let taken =
-            self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |idle| idle.checked_sub(1)).is_ok();
-        if !taken {
-            self.made += 1;
-            let (executor, shelf) = (Arc::clone(&self.executor), Arc::clone(&self.shelf));
-            let (tell, queue, idle) = (self.tell.clone(), Arc::clone(&self.queue), Arc::clone(&self.idle));
-            let life = move || {
-                loop {
-                    let job = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
-                    let Ok(job) = job else { return };
-                    let freed = Arc::clone(&idle);
-                    node::live(&*executor, &*shelf, job, &tell, move || {
-                        freed.fetch_add(1, Ordering::SeqCst);
-                    });
-                }
-            };
-            thread::Builder::new()
-                .name(format!("kew-node-{}", self.made))
-                .spawn(life)
-                .expect("the system can make a thread for each node that runs at once");
-        }
-        self.jobs.send(job).expect("the queue lives as long as the pool");
-    }
 }

@@ -39,12 +39,12 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
 fn plan(nodes: &[Drawn], runs: &[u64]) -> Option<Rig> {
     let mut lines = Vec::new();
     let mut scripts = Vec::new();
-    let (mut needs, mut reviews) = (Vec::new(), Vec::new());
+    let (mut needs, mut reviews) = (Vec::new(), Vec::<Option<usize>>::new());
     for (at, node) in nodes.iter().enumerate() {
         let mut on: Vec<usize> = node.needs.iter().copied().filter(|need| *need < at).collect();
         on.sort_unstable();
         on.dedup();
-        let subject = node.reviews.filter(|subject| *subject < at && reviews[*subject] == None::<usize>);
+        let subject = node.reviews.filter(|subject| *subject < at && reviews[*subject].is_none());
         on.retain(|need| Some(*need) != subject);
         let mut line = format!("n{at}");
         line.extend(subject.map(|subject| format!(" ? n{subject}")));
@@ -74,7 +74,7 @@ fn plan(nodes: &[Drawn], runs: &[u64]) -> Option<Rig> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn neither_speed_nor_jobs_change_what_a_run_comes_to(

@@ -222,6 +222,17 @@ fn evidence_runs_before_the_verdict_that_needs_it_and_after_the_others() {
 }
 
 #[test]
+fn what_waits_for_a_reviewer_says_what_it_asks_for() {
+    let plan = || jobs(&["a", "bench < a", "deep ? a < bench", "b < bench", "c < deep", "d < c"]);
+    let played = plan().script("deep", votes("request_changes")).play();
+    assert_eq!(played.states(), "a=held bench=passed deep=passed b=waiting c=waiting d=waiting");
+    assert_eq!(played.reason("deep"), "asks for changes: deep says request_changes");
+    assert_eq!(played.reason("b"), "gated by `deep`, the reviewer of `a`, which asks for changes");
+    assert_eq!(played.reason("c"), "needs `deep`, which asks for changes");
+    assert_eq!(played.reason("d"), "needs `c`, which is waiting");
+}
+
+#[test]
 fn fail_fast_starts_nothing_more_and_lets_finish_what_runs() {
     let slow = || Script { runs: Duration::from_millis(300), ..Script::default() };
     let plan = || {

@@ -7,7 +7,10 @@ use kew::{
     run::{dispatcher::Status, scripted::Script},
 };
 
-use super::rig::{Fails, Played, Rig, exits, jobs, votes};
+use super::{
+    memory::Fails,
+    rig::{Played, Rig, exits, jobs, votes},
+};
 
 /// A bit of everything: a chain, reviewers with both votes, a failure, a skip, a wait.
 fn plan() -> Rig {

@@ -1,4 +1,4 @@
-//! Reads Rust sources just well enough: comments and texts blanked, tests cut off, every path spelt out.
+//! Reads Rust sources just well enough: comments and texts blanked, tests cut out, every path spelt out.
 //!
 //! No parser: a path is words joined by `::`, and the trees of `use` are expanded. What a macro makes is not seen.
 
@@ -12,7 +12,7 @@ pub struct Source {
     pub path: Utf8PathBuf,
     /// As it is.
     pub text: String,
-    /// Without comments, texts and the tests at its end.
+    /// Without comments, texts and tests.
     pub code: String,
 }
 
@@ -30,8 +30,7 @@ pub fn sources(folder: &str) -> Vec<Source> {
                 open.push(path.to_owned());
             } else if path.extension() == Some("rs") {
                 let text = fs::read_to_string(path).unwrap();
-                let code = code(&text);
-                let code = code.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+                let code = without_tests(&code(&text));
                 found.push(Source { path: path.strip_prefix(root()).unwrap().to_owned(), text, code });
             }
         }
@@ -112,6 +111,22 @@ fn join(prefix: &str, path: &str) -> String {
     if prefix.is_empty() { path.to_owned() } else { format!("{prefix}::{path}") }
 }
 
+/// The code without what only tests have: `#[cfg(test)]` and the braces that follow.
+fn without_tests(code: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = code;
+    while let Some((before, after)) = rest.split_once("#[cfg(test)]") {
+        kept.push_str(before);
+        let mut depth = 0;
+        let end = after.char_indices().find(|(_, c)| {
+            depth += i32::from(*c == '{') - i32::from(*c == '}');
+            *c == '}' && depth == 0
+        });
+        rest = end.map_or("", |(at, _)| &after[at + 1..]);
+    }
+    kept + rest
+}
+
 /// The text with every comment, string and character literal blanked.
 fn code(text: &str) -> String {
     let bytes = text.as_bytes();
@@ -188,10 +203,10 @@ use crate::name;
 fn f<'a>(x: &'a str) -> char { /* tokio::x */ let _ = r#"std::env"#; let _ = "duct::cmd \" std::net"; '"' }
 fn g() { crate::units::parse(std::iter::once(':')); } // std::thread
 #[cfg(test)]
-mod tests { use std::process; }
+mod tests { fn f() { std::process::exit(1) } }
+fn h() { std::mem::drop(1) }
 "##;
-    let code = code(text);
-    let code = code.split("#[cfg(test)]").next().unwrap().to_owned();
+    let code = without_tests(&code(text));
     let source = Source { path: "src/x/y.rs".into(), text: text.to_owned(), code };
     let mut paths = source.paths();
     paths.sort();
@@ -205,6 +220,7 @@ mod tests { use std::process; }
         "std::collections::HashMap",
         "std::io",
         "std::iter::once",
+        "std::mem::drop",
     ];
     assert_eq!(paths, expected);
     assert_eq!(source.module(), "x");

@@ -111,7 +111,7 @@ fn partial_clones_are_refused_with_the_remedy() {
     git(&partial, &["config", "--unset", "remote.origin.partialclonefilter"]);
     git(&partial, &["fetch", "-q", "--refetch"]);
     git(&partial, &["config", "--unset", "remote.origin.promisor"]);
-    if git(&partial, &["config", "--get", "--default=", "extensions.partialclone"]) != "" {
+    if !git(&partial, &["config", "--get", "--default=", "extensions.partialclone"]).is_empty() {
         git(&partial, &["config", "--unset", "extensions.partialclone"]);
     }
     assert_eq!(open(&partial).resolve(None).unwrap(), head(&world.user()));

@@ -128,14 +128,17 @@ pub fn smoke(args: &SmokeArgs) -> Result<u8, Failure> {
 }
 
 /// The script that stands in for the agent: the prompt back, and that the agent's user may work where it must.
-const TRIAL: &str = r#"set -e
-cat "$KEW_SMOKE_PROMPT"
-test "$(id -u)" = 1001
-: >/work/.kew-smoke && rm /work/.kew-smoke
-: >"$HOME/x" && rm "$HOME/x"
-: >/tmp/x && rm /tmp/x
-if : 2>/dev/null >/kew-smoke; then echo "the root file system is writable" >&2; exit 1; fi
-command -v git >/dev/null
+const TRIAL: &str = r#"
+fail() { echo "$1" >&2; exit 1; }
+cat "$KEW_SMOKE_PROMPT" || fail "the prompt file cannot be read"
+[ "$(id -u)" = 1001 ] || fail "the user is $(id -u), not 1001"
+[ "$HOME" = /home/agent ] || fail "HOME is $HOME, not /home/agent"
+[ "$(stat -c %a /home/agent)" = 700 ] || fail "the home folder is $(stat -c %a /home/agent), not 0700: make it so in the image"
+for place in /work "$HOME" /tmp; do
+    touch "$place/.kew-smoke" 2>/dev/null && rm "$place/.kew-smoke" || fail "$place cannot be written"
+done
+! touch /kew-smoke 2>/dev/null || fail "the root file system can be written"
+command -v git >/dev/null || fail "there is no git"
 "#;
 
 fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Failure> {
@@ -184,12 +187,15 @@ fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Fa
         Failure::infrastructure(error.to_string())
     })?;
     if !answer.ok() {
+        // The client's word on kew's own `--dns` is no news.
+        let said = answer.stderr.lines().filter(|line| !line.starts_with("WARNING: Localhost DNS"));
+        let said: Vec<&str> = said.collect();
         return Err(Failure::infrastructure(format!(
             "exit status {}: {}",
             answer.code.unwrap_or(-1),
-            answer.stderr
+            said.join("; ")
         ))
-        .help("an image needs /bin/sh, git, and a user 1001 that can write /work, $HOME and /tmp"));
+        .help("an image must have /bin/sh, git and the user 1001 with its home /home/agent, 0700"));
     }
     if answer.text() != nonce {
         return Err(Failure::infrastructure("the prompt that came back is not the one that was written")

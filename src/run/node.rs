@@ -167,9 +167,9 @@ fn steps(
     tell: &Sender<Told>,
     report: &mut Report,
 ) -> Result<(), Outcome> {
-    let progress = |phase| {
-        Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd: None, activity: None })
-    };
+    let cost_usd = job.runner.free().then_some(0.0);
+    let progress =
+        |phase| Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd, activity: None });
     let _ = tell.blocking_send(progress("checkout"));
     let mut files = shelf.attempt(&job.spec.key).map_err(|error| disk("the log folder", &error))?;
     report.files = Some(files.path());
@@ -417,7 +417,7 @@ impl Stream {
                 node: self.node,
                 phase: "running",
                 tokens: out.account.tokens(),
-                cost_usd: out.account.cost_usd(),
+                cost_usd: if self.runner.free() { Some(0.0) } else { out.account.cost_usd() },
                 activity: out.activity.as_ref().map(|text| text.chars().take(200).collect()),
             });
             // The loop may be busy; a lost progress line is no loss.

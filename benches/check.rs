@@ -40,7 +40,8 @@ fn write(dir: &Path, nodes: usize) -> io::Result<()> {
     let mut plan = String::from("version = 1\n[epic]\nname = \"bench\"\n[defaults]\nrunner = \"shell\"\n");
     let mut ninja = String::from("rule r\n  command = true $out\n");
     for node in 0..nodes {
-        let mut needs: Vec<usize> = (0..1 + random() % 3).filter(|_| node > 0).map(|_| random() % node.max(1)).collect();
+        let mut needs: Vec<usize> =
+            (0..1 + random() % 3).filter(|_| node > 0).map(|_| random() % node.max(1)).collect();
         needs.sort_unstable();
         needs.dedup();
         let quoted: Vec<String> = needs.iter().map(|need| format!("\"n{need}\"")).collect();
@@ -56,7 +57,12 @@ fn write(dir: &Path, nodes: usize) -> io::Result<()> {
 
 fn run(dir: &Path, program: &str, args: &[&str]) -> io::Result<Duration> {
     let begun = Instant::now();
-    let output = Command::new(program).args(args).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null()).output()?;
+    let output = Command::new(program)
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .output()?;
     let took = begun.elapsed();
     if !output.status.success() {
         return Err(io::Error::other(format!("{program}: {}", String::from_utf8_lossy(&output.stderr))));

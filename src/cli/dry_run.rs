@@ -75,6 +75,8 @@ pub struct Given<'a> {
     pub settings: &'a Settings,
     /// Runner, image, network and credentials of each node; the image's id if it was asked for.
     pub nodes: &'a [super::preflight::Resolved],
+    /// CPUs of the engine, if it was asked.
+    pub engine_cpus: Option<u32>,
     /// How many would run at once.
     pub jobs: usize,
     /// Things to say.
@@ -117,7 +119,7 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
     let argv = build_run_argv(&RunArgv {
         name: &format!("kew-{{run}}-{}-1", spec.id),
         labels: &labels,
-        limits: &given.settings.sandbox.limits(),
+        limits: &given.settings.sandbox.limits(given.engine_cpus),
         network: resolved.network,
         checkout: "{checkout}",
         credentials: &credentials,

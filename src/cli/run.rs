@@ -97,11 +97,14 @@ struct Ready<'a> {
 
 impl Ready<'_> {
     fn dry(mut self) -> Result<u8, Failure> {
+        let mut engine_cpus = None;
         if self.args.resolve {
             // A folder of this process's own, gone at its end: nothing of the user's is written.
             let config = tempfile::tempdir().map_err(|error| Failure::infrastructure(error.to_string()))?;
             let docker = Docker::new(context::endpoint(|name| std::env::var_os(name))?, config.path());
-            preflight::check_engine(&docker.engine()?, &self.settings)?;
+            let engine = docker.engine()?;
+            preflight::check_engine(&engine, &self.settings)?;
+            engine_cpus = Some(engine.cpus).filter(|cpus| *cpus > 0);
             preflight::resolve_images(&docker, &mut self.resolved, &self.active)?;
             preflight::collector_id(&docker, &self.settings)?;
         }
@@ -113,6 +116,7 @@ impl Ready<'_> {
             base: &self.base,
             settings: &self.settings,
             nodes: &self.resolved,
+            engine_cpus,
             jobs: self.jobs,
             warnings: self.warnings,
         });
@@ -272,7 +276,7 @@ impl Ready<'_> {
             active: self.active.clone(),
             jobs: self.jobs,
             fail_fast: self.args.fail_fast,
-            limits: self.settings.sandbox.limits(),
+            limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
             log_max: self.settings.sandbox.log_max.bytes(),
             grace: Duration::from_secs(self.settings.sandbox.stop_grace),
             network: self.settings.sandbox.network,

@@ -105,12 +105,13 @@ pub fn smoke(args: &SmokeArgs) -> Result<u8, Failure> {
             .help("set `sandbox.images.<runner>` in `kew.toml`"));
     }
     let (docker, _config) = engine()?;
+    let cpus = docker.engine()?.cpus;
     if settings.sandbox.network == Network::Allowlist {
         check_allowlist(&docker)?;
     }
     let mut bad = 0;
     for (runner, image) in images {
-        match smoke_one(&docker, &settings, &image) {
+        match smoke_one(&docker, cpus, &settings, &image) {
             Ok(()) => put(&format!("{runner}: ok ({image})\n")),
             Err(failure) => {
                 bad += 1;
@@ -141,7 +142,7 @@ done
 command -v git >/dev/null || fail "there is no git"
 "#;
 
-fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Failure> {
+fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Result<(), Failure> {
     let id = docker.image_id(image)?.ok_or_else(|| {
         Failure::infrastructure(format!("no such image on the engine: `{image}`"))
             .help("`kew sandbox build`, or build your own")
@@ -171,7 +172,7 @@ fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Fa
     let mut argv = build_run_argv(&RunArgv {
         name: &name,
         labels: &labels,
-        limits: &settings.sandbox.limits(),
+        limits: &settings.sandbox.limits(Some(cpus).filter(|cpus| *cpus > 0)),
         network: settings.sandbox.network,
         checkout: work.as_str(),
         credentials: &[],

@@ -4,6 +4,7 @@
 //! whatever happens, exactly one report is sent.
 
 use std::{
+    panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -147,8 +148,15 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         warnings: Vec::new(),
         files: None,
     };
-    if let Err(outcome) = steps(executor, shelf, &job, tell, &mut report) {
-        report.outcome = outcome;
+    // A bug in one node must not hang the run: whatever happens, a report is sent.
+    let lived = panic::catch_unwind(AssertUnwindSafe(|| steps(executor, shelf, &job, tell, &mut report)));
+    match lived {
+        Ok(Ok(())) => {}
+        Ok(Err(outcome)) => report.outcome = outcome,
+        Err(_) => {
+            let reason = "kew itself failed in this node; its message is above";
+            report.outcome = Outcome::new(Kind::Infrastructure, reason);
+        }
     }
     if let Some(StopCause::Asked) = &*lock(&job.stop)
         && report.outcome.kind != Kind::Passed

@@ -26,6 +26,7 @@ const CPUS: f64 = 2.0;
 /// All settings, merged and checked.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[derive(Default)]
 pub struct Settings {
     /// How agents are contained.
     #[serde(default)]
@@ -113,12 +114,6 @@ impl Default for Sandbox {
             checkout_dir: None,
             stop_grace: 10,
         }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { sandbox: Sandbox::default(), state: State::default() }
     }
 }
 

@@ -464,7 +464,7 @@ fn stop_container(docker: &Docker, control: &Control, how: StopHow) {
                 continue;
             };
             if int_first && docker.signal(&name, "INT").unwrap_or(false) {
-                wait(grace / 2, &over);
+                wait(grace / 2, over);
             }
             let left = grace.saturating_sub(begun.elapsed()).max(Duration::from_secs(1));
             if over() || docker.stop(&name, left).unwrap_or(false) {
@@ -472,7 +472,7 @@ fn stop_container(docker: &Docker, control: &Control, how: StopHow) {
             }
             thread::sleep(Duration::from_millis(100));
         }
-        wait(Duration::from_secs(3), &over);
+        wait(Duration::from_secs(3), over);
     }
     if how == StopHow::Now
         && let Some(name) = lock(&control.collecting).clone()
@@ -487,7 +487,7 @@ fn stop_container(docker: &Docker, control: &Control, how: StopHow) {
             // The container is gone for long and the client does not notice: only now is it ended itself.
             killer.kill();
         }
-        wait(Duration::from_millis(300), &over);
+        wait(Duration::from_millis(300), over);
     }
 }
 

@@ -111,6 +111,8 @@ pub struct Report {
     pub collected: Collected,
     /// Exit status of the container.
     pub exit: Option<i32>,
+    /// The container ran, or may have: it can have spent something.
+    pub ran: bool,
     /// What its stream added up to.
     pub account: Account,
     /// Zero cost by definition.
@@ -141,6 +143,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         input: None,
         collected: Collected::default(),
         exit: None,
+        ran: false,
         account: Account::default(),
         free: job.runner.free(),
         verdict: None,
@@ -208,9 +211,12 @@ fn steps(
             broken: None,
         }),
         alarmed: AtomicBool::new(false),
+        began: AtomicBool::new(false),
     });
     let sink: Arc<dyn Sink> = stream.clone();
     let end = attempt.run(&prompt, sink);
+    report.ran = stream.began.load(Ordering::SeqCst)
+        && end.as_ref().map_or(true, |end| end.started || end.lost || end.exit != Some(125));
 
     let (account, summary, tail) = stream.close()?;
     report.account = account;
@@ -327,6 +333,7 @@ struct Stream {
     out: Mutex<Out>,
     err: Mutex<Err>,
     alarmed: AtomicBool,
+    began: AtomicBool,
 }
 
 struct Out {
@@ -478,6 +485,7 @@ impl Sink for Stream {
     }
 
     fn started(&self) {
+        self.began.store(true, Ordering::SeqCst);
         let _ = self.tell.blocking_send(Told::Started(self.node));
     }
 }

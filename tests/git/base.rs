@@ -1,3 +1,5 @@
+//! The user's repository and the base of a run, by every name that a commit may have.
+
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, process::Command};
 
 use camino::{Utf8Path, Utf8PathBuf};

@@ -1,3 +1,5 @@
+//! The clone that a container works in: what it holds, what it shares, and who may write to it.
+
 use std::{
     collections::BTreeSet,
     fs,

@@ -1,3 +1,5 @@
+//! What is packed of an agent's repository: its commits wherever HEAD is, and whatever is left uncommitted.
+
 use kew::git::collect::{CollectFault, CollectLimits, Collected, Held};
 
 use crate::support::{Kew, World, commit, git, head, rev, write};

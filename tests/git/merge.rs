@@ -1,3 +1,5 @@
+//! The merge of several results: deterministic, in plan order, and held on a conflict.
+
 use kew::{
     git::{
         land::land_merge,

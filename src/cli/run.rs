@@ -182,10 +182,6 @@ impl Ready<'_> {
             ));
             // Neither dismissed nor waited for: the watchdog sees the end of this process and cleans up. Destructors would
             // remove folders under containers that still run.
-            #[expect(
-                clippy::exit,
-                reason = "threads of running nodes must not be joined, nor their folders removed"
-            )]
             std::process::exit(i32::from(code));
         }
         let removed = workspace.empty(|folder| clean.iter().for_each(|clean: &Cleaner| clean.empty(folder)));

@@ -38,17 +38,15 @@ pub struct Settings {
 
 /// `[sandbox]`.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Sandbox {
     /// Always true in this version: agents run in containers only.
     pub enabled: bool,
     /// Where containers may connect to: `allowlist` (default), `open` (full egress; not from a repository's file) or `none`.
     pub network: Network,
     /// The image of each runner. A runner that is not here does not run.
-    #[serde(default)]
     pub images: BTreeMap<String, String>,
     /// Named second image maps, chosen by a node's `toolchain`.
-    #[serde(default)]
     pub toolchains: BTreeMap<String, Toolchain>,
     /// kew's own helper image: it reads checkouts for the host.
     pub collector: String,
@@ -70,7 +68,7 @@ pub struct Sandbox {
     /// The folder that checkouts are made in; must be on a disk that the docker engine sees under the same path. Not from
     /// a repository's file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "String")]
     pub checkout_dir: Option<Utf8PathBuf>,
     /// Seconds between asking an agent to stop and killing it.
     pub stop_grace: u64,
@@ -91,7 +89,7 @@ pub struct Toolchain {
 pub struct State {
     /// The folder of the state; default `kew` in the repository's common git folder.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "String")]
     pub dir: Option<Utf8PathBuf>,
 }
 

@@ -1,6 +1,8 @@
 //! What the command line says when it cannot go on, and the exit code of each kind. The one place where errors become
 //! exit codes.
 
+use std::fmt;
+
 use crate::{
     config::SettingsError,
     docker::{client::DockerError, context::ContextError, network::NetworkError},
@@ -30,6 +32,15 @@ pub struct Failure {
     pub help: Option<String>,
     /// The message is already a complete report and gets no prefix.
     pub rendered: bool,
+}
+
+/// As people read it: what happened, then what to do.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = if self.rendered { "" } else { "error: " };
+        write!(f, "{prefix}{}", self.message)?;
+        self.help.iter().try_for_each(|help| write!(f, "\n  help: {help}"))
+    }
 }
 
 impl Failure {

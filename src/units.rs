@@ -194,7 +194,7 @@ impl schemars::JsonSchema for Size {
         schemars::json_schema!({
             "type": "string",
             "description": "A whole number with a unit, powers of 1024: `512MiB`, `4g`.",
-            "pattern": "^[0-9]+ ?([bB]|[kKmMgGtT]([iI]?[bB])?)$",
+            "pattern": "^[0-9]+([bB]|[kKmMgGtT]([iI][bB])?|[pP][iI][bB])$",
         })
     }
 }

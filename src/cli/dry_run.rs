@@ -99,7 +99,7 @@ pub fn dry_run(given: Given<'_>) -> DryRun {
         network: given.settings.sandbox.network.word(),
         order: ids(&active),
         nodes,
-        implied: implied(given.plan, given.dag),
+        implied: implied(given.plan, given.dag, given.active),
         warnings: given.warnings,
     }
 }

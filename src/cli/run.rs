@@ -279,7 +279,7 @@ impl Ready<'_> {
             warnings: self.warnings.clone(),
         };
         if self.args.format == Format::Human {
-            let gates = implied(&self.checked.plan, &self.checked.dag);
+            let gates = implied(&self.checked.plan, &self.checked.dag, &self.active);
             if !gates.is_empty() {
                 say(&format!("implied gates:\n{gates}"));
             }

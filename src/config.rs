@@ -20,6 +20,9 @@ use crate::{
 /// The repository's settings file.
 pub const REPOSITORY_FILE: &str = "kew.toml";
 
+/// CPUs of a container where nobody says.
+const CPUS: f64 = 2.0;
+
 /// All settings, merged and checked.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -51,8 +54,9 @@ pub struct Sandbox {
     pub pids_limit: u32,
     /// Memory of one container, tmpfs included, e.g. `4GiB`.
     pub memory: Size,
-    /// CPUs of one container.
-    pub cpus: f64,
+    /// CPUs of one container; default 2, or all that the engine has if these are fewer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
     /// Size of `/tmp`.
     pub tmp_size: Size,
     /// Size of the agent's home.
@@ -100,7 +104,7 @@ impl Default for Sandbox {
             collector: "kew-collector:latest".to_owned(),
             pids_limit: 512,
             memory: size(4 << 30),
-            cpus: 2.0,
+            cpus: None,
             tmp_size: size(512 << 20),
             home_size: size(1 << 30),
             file_size: size(2 << 30),
@@ -270,9 +274,9 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "raise `sandbox.memory`, or lower the two sizes",
         ));
     }
-    if !(sandbox.cpus.is_finite() && sandbox.cpus > 0.0) {
+    if let Some(cpus) = sandbox.cpus.filter(|cpus| !(cpus.is_finite() && *cpus > 0.0)) {
         return Err(SettingsError::new(
-            format!("`sandbox.cpus` = {} is not a positive number", sandbox.cpus),
+            format!("`sandbox.cpus` = {cpus} is not a positive number"),
             "set it to e.g. 2",
         ));
     }
@@ -325,12 +329,12 @@ impl Sandbox {
         images.get(runner).map(String::as_str)
     }
 
-    /// The bounds of a container.
-    pub fn limits(&self) -> Limits {
+    /// The bounds of a container on an engine with so many CPUs, if that is known.
+    pub fn limits(&self, engine_cpus: Option<u32>) -> Limits {
         Limits {
             pids: self.pids_limit,
             memory: self.memory.bytes(),
-            cpus: self.cpus,
+            cpus: self.cpus.unwrap_or_else(|| engine_cpus.map_or(CPUS, |cpus| f64::from(cpus).min(CPUS))),
             tmp_size: self.tmp_size.bytes(),
             home_size: self.home_size.bytes(),
             file_size: self.file_size.bytes(),

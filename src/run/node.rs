@@ -4,6 +4,7 @@
 //! whatever happens, exactly one report is sent.
 
 use std::{
+    panic::{self, AssertUnwindSafe},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -150,8 +151,15 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         warnings: Vec::new(),
         files: None,
     };
-    if let Err(outcome) = steps(executor, shelf, &job, tell, &mut report) {
-        report.outcome = outcome;
+    // A bug in one node must not hang the run: whatever happens, a report is sent.
+    let lived = panic::catch_unwind(AssertUnwindSafe(|| steps(executor, shelf, &job, tell, &mut report)));
+    match lived {
+        Ok(Ok(())) => {}
+        Ok(Err(outcome)) => report.outcome = outcome,
+        Err(_) => {
+            let reason = "kew itself failed in this node; its message is above";
+            report.outcome = Outcome::new(Kind::Infrastructure, reason);
+        }
     }
     if let Some(StopCause::Asked) = &*lock(&job.stop)
         && report.outcome.kind != Kind::Passed
@@ -170,9 +178,9 @@ fn steps(
     tell: &Sender<Told>,
     report: &mut Report,
 ) -> Result<(), Outcome> {
-    let progress = |phase| {
-        Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd: None, activity: None })
-    };
+    let cost_usd = job.runner.free().then_some(0.0);
+    let progress =
+        |phase| Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd, activity: None });
     let _ = tell.blocking_send(progress("checkout"));
     let mut files = shelf.attempt(&job.spec.key).map_err(|error| disk("the log folder", &error))?;
     report.files = Some(files.path());
@@ -424,7 +432,7 @@ impl Stream {
                 node: self.node,
                 phase: "running",
                 tokens: out.account.tokens(),
-                cost_usd: out.account.cost_usd(),
+                cost_usd: if self.runner.free() { Some(0.0) } else { out.account.cost_usd() },
                 activity: out.activity.as_ref().map(|text| text.chars().take(200).collect()),
             });
             // The loop may be busy; a lost progress line is no loss.

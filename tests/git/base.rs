@@ -73,7 +73,8 @@ fn an_unknown_base_in_a_clone_that_lacks_history_says_how_to_get_it() {
     assert!(hint.unwrap().contains("fetch-depth: 0") && hint.unwrap().contains("--unshallow"));
     assert_eq!(extent("single").0, Extent::OneRef);
     assert!(extent("single").1.unwrap().contains("fetch-depth: 0"));
-    assert_eq!(extent("full"), (Extent::Full, None));
+    assert_eq!(extent("full").0, Extent::Full);
+    assert!(!extent("full").1.unwrap().contains("fetch-depth"));
 }
 
 #[test]

@@ -162,7 +162,14 @@ impl Layers {
         }
         if let Some(path) = &self.repository {
             refuse_openings(path, &parsed(path)?)?;
+            let before = network(&figment);
             figment = figment.merge(Toml::file_exact(path.as_std_path()));
+            // What the user closed stays closed, whatever is usual.
+            if let Some(before) = before
+                && network(&figment).is_some_and(|after| width(after) > width(before))
+            {
+                figment = figment.merge(("sandbox.network", before));
+            }
         }
         // Every setting lives in a table, so a name without `__` is not one of ours (KEW_PROMPT_FILE is the image's).
         figment =
@@ -170,6 +177,20 @@ impl Layers {
         let settings: Settings = figment.extract().map_err(|error| reword(&error))?;
         check(&settings)?;
         Ok(settings)
+    }
+}
+
+/// The network so far; a value that is none is told of when all layers are there.
+fn network(figment: &Figment) -> Option<Network> {
+    figment.extract_inner("sandbox.network").ok()
+}
+
+/// Which network reaches further.
+fn width(network: Network) -> u8 {
+    match network {
+        Network::None => 0,
+        Network::Allowlist => 1,
+        Network::Open => 2,
     }
 }
 

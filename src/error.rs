@@ -7,6 +7,7 @@ use crate::{
     config::SettingsError,
     docker::{client::DockerError, context::ContextError, network::NetworkError},
     git::error::GitError,
+    process::query::QueryError,
     store::{FileError, StoreError},
     workspace::WorkspaceError,
 };
@@ -87,17 +88,24 @@ impl From<GitError> for Failure {
     }
 }
 
+/// The command line client is not there.
+const NO_CLIENT: &str = "install docker's command line client; it is looked for in PATH";
+
 impl From<DockerError> for Failure {
     fn from(error: DockerError) -> Self {
-        Self::infrastructure(error.to_string())
-            .help("is a docker engine running, and may this user use it? `docker info` tells")
+        Self::infrastructure(error.to_string()).help(match error {
+            DockerError::Query(QueryError::Start { .. }) => NO_CLIENT,
+            _ => "is a docker engine running, and may this user use it? `docker info` tells",
+        })
     }
 }
 
 impl From<ContextError> for Failure {
     fn from(error: ContextError) -> Self {
-        Self::infrastructure(error.to_string())
-            .help("set DOCKER_HOST to a unix socket, or `docker context use` one that has one")
+        Self::infrastructure(error.to_string()).help(match error {
+            ContextError::Query(QueryError::Start { .. }) => NO_CLIENT,
+            _ => "set DOCKER_HOST to a unix socket, or `docker context use` one that has one",
+        })
     }
 }
 

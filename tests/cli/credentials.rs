@@ -65,6 +65,27 @@ fn a_dry_run_says_which_are_set_and_refuses_nothing() {
 }
 
 #[test]
+fn what_is_wrong_with_the_engine_is_said_with_what_to_do() {
+    for (host, word) in
+        [("tcp://127.0.0.1:1", "tcp"), ("ssh://there", "ssh"), ("unix:///nowhere.sock", "docker")]
+    {
+        let done = Rig::new().env("DOCKER_HOST", host).kew(&["run", "plan.toml"]);
+        assert_eq!((done.code, done.out.as_str()), (4, ""), "{host}: {}", done.err);
+        assert!(done.err.contains(word) && done.err.contains("\n  help: "), "{host}: {}", done.err);
+    }
+}
+
+#[test]
+fn a_client_that_is_not_there_is_asked_for() {
+    for rig in [Rig::new(), Rig::new().without("DOCKER_HOST")] {
+        let done = rig.kew(&["run", "plan.toml"]);
+        assert_eq!(done.code, 4, "{}", done.err);
+        assert!(done.err.contains("`docker` could not be started"), "{}", done.err);
+        assert!(done.err.contains("install docker's command line client"), "{}", done.err);
+    }
+}
+
+#[test]
 fn without_an_engine_nothing_stays_behind() {
     let rig = Rig::new().env("TMPDIR", "/nonexistent");
     let done = rig.kew(&["run", "plan.toml"]);

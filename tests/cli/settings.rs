@@ -67,6 +67,9 @@ fn the_last_layer_wins() {
     assert_eq!(network(&rig), "open", "the user may");
     rig.write("kew.toml", format!("[sandbox]\nnetwork = \"allowlist\"\n{IMAGES}"));
     assert_eq!(network(&rig), "allowlist", "the repository narrows what the user opened");
+    rig.user("[sandbox]\nnetwork = \"none\"\n");
+    assert_eq!(network(&rig), "none", "and never opens what the user closed");
+    rig.user("[sandbox]\nnetwork = \"open\"\n");
     let rig = rig.env("KEW_SANDBOX__NETWORK", "none");
     assert_eq!(network(&rig), "none");
     let rig = rig.env("KEW_SANDBOX__NETWORK", "open");

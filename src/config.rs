@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 use camino::{Utf8Path, Utf8PathBuf};
 use figment::{
     Figment,
-    providers::{Env, Format as _, Serialized, Toml},
+    providers::{Env, Serialized},
 };
 use serde::{Deserialize, Serialize};
 
@@ -157,13 +157,13 @@ impl Layers {
     pub fn load(&self) -> Result<Settings, SettingsError> {
         let mut figment = Figment::from(Serialized::defaults(Settings::default()));
         if let Some(path) = &self.user {
-            parsed(path)?;
-            figment = figment.merge(Toml::file_exact(path.as_std_path()));
+            figment = figment.merge(File { path, table: parsed(path)? });
         }
         if let Some(path) = &self.repository {
-            refuse_openings(path, &parsed(path)?)?;
+            let table = parsed(path)?;
+            refuse_openings(path, &table)?;
             let before = network(&figment);
-            figment = figment.merge(Toml::file_exact(path.as_std_path()));
+            figment = figment.merge(File { path, table });
             // What the user closed stays closed, whatever is usual.
             if let Some(before) = before
                 && network(&figment).is_some_and(|after| width(after) > width(before))
@@ -191,6 +191,22 @@ fn width(network: Network) -> u8 {
         Network::None => 0,
         Network::Allowlist => 1,
         Network::Open => 2,
+    }
+}
+
+/// A settings file that was read once: what is checked is what is merged.
+struct File<'a> {
+    path: &'a Utf8Path,
+    table: toml::Table,
+}
+
+impl figment::Provider for File<'_> {
+    fn metadata(&self) -> figment::Metadata {
+        figment::Metadata::from("settings file", self.path.as_std_path())
+    }
+
+    fn data(&self) -> Result<figment::value::Map<figment::Profile, figment::value::Dict>, figment::Error> {
+        Serialized::defaults(&self.table).data()
     }
 }
 

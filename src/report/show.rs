@@ -48,7 +48,7 @@ fn head(run: &RunDetail, alive: bool) -> Vec<String> {
             duration(end.ended - start.started)
         ),
         None if alive => "running".into(),
-        None => "died without an end; `kew resume` takes it up".into(),
+        None => "died: nobody carries it out any more".into(),
     };
     vec![
         format!("run      {}", start.run),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn docker_trouble_is_never_the_agents() {
+    fn trouble_with_the_engine_is_never_the_agents() {
         let (end, account) = good();
         let not_started = EngineEnd { started: false, exit: Some(125), ..end.clone() };
         assert_eq!(kind(None, &not_started, &Account::default()), Kind::Infrastructure);

@@ -27,7 +27,7 @@ use crate::{
         Runner,
         brief::{self, BriefFacts, Egress, ReviewerFacts},
     },
-    stream::{Account, StreamEvent, Tokens},
+    stream::{Account, CostSource, StreamEvent, Tokens},
     verdict::{self, Expected, FoundAt, Judged, SidecarFault},
 };
 
@@ -50,6 +50,8 @@ pub struct Job {
     pub review: Option<Review>,
     /// The largest log, in bytes.
     pub log_max: u64,
+    /// How many steps it may take.
+    pub step_cap: Option<u32>,
     /// Why kew stops it, once it does.
     pub stop: Arc<Mutex<Option<StopCause>>>,
 }
@@ -74,6 +76,10 @@ pub enum Told {
     Progress(Progress),
     /// Its container starts; the deadline counts from here.
     Started(NodeIx),
+    /// It said something; told at most once per [`HEARD_EVERY`].
+    Heard(NodeIx),
+    /// Its container is over: it may be silent now.
+    Ran(NodeIx),
     /// Something that kew must stop it for.
     MustStop(NodeIx, StopCause),
     /// It is over.
@@ -128,6 +134,19 @@ impl Report {
     /// US dollars, zero where the runner is free.
     pub fn cost_usd(&self) -> Option<f64> {
         if self.free { Some(0.0) } else { self.account.cost_usd() }
+    }
+
+    /// Who says so. What a stopped agent had told so far is at least what it spent.
+    pub fn cost_source(&self) -> CostSource {
+        let cut = matches!(
+            self.outcome.kind,
+            Kind::Cancelled | Kind::TimedOut | Kind::Stalled | Kind::Runaway | Kind::Infrastructure
+        );
+        match self.account.totals() {
+            _ if self.free => CostSource::Free,
+            None if cut => CostSource::Unknown,
+            _ => self.account.cost_source(),
+        }
     }
 }
 
@@ -185,6 +204,8 @@ fn steps(
         runner: job.runner,
         tell: tell.clone(),
         log_max: job.log_max,
+        step_cap: job.step_cap,
+        heard: Mutex::new(Instant::now()),
         out: Mutex::new(Out {
             log: files.stdout().map_err(|error| disk("the log", &error))?,
             account: Account::default(),
@@ -192,6 +213,7 @@ fn steps(
             texts: Texts::default(),
             activity: None,
             told: Instant::now(),
+            lines: 0,
             broken: None,
         }),
         err: Mutex::new(Err {
@@ -203,14 +225,21 @@ fn steps(
     });
     let sink: Arc<dyn Sink> = stream.clone();
     let end = attempt.run(&prompt, sink);
+    let _ = tell.blocking_send(Told::Ran(job.node));
 
-    let (account, summary, tail) = stream.close()?;
+    let (account, summary, tail, lines) = stream.close()?;
     report.account = account;
     report.summary = summary;
     let mut end = end.map_err(of_trouble)?;
     report.exit = end.exit;
     if end.stderr_tail.is_empty() {
         end.stderr_tail = tail;
+    }
+    if blind(&report.account, lines) {
+        report.warnings.push(format!(
+            "no line that it wrote means anything to the runner `{}`, so neither its end nor its cost is known; is it the image of another runner?",
+            job.runner.name()
+        ));
     }
     if end.oom == Some(true) {
         report.warnings.push("something in the container ran out of memory".to_owned());
@@ -245,6 +274,11 @@ fn steps(
         report.verdict = Some((judged, digest));
     }
     Ok(())
+}
+
+/// It wrote to stdout, and nothing of it told anything.
+fn blind(account: &Account, lines: u64) -> bool {
+    lines > 0 && account.untold()
 }
 
 /// A job whose exit status is its verdict, with a status that is none: held, since 124 and above say how it ended, not
@@ -309,6 +343,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// How often a running node tells where it stands.
 const TELL_EVERY: Duration = Duration::from_millis(250);
+/// How often it tells that it said something.
+pub const HEARD_EVERY: Duration = Duration::from_secs(1);
+/// How many steps in a row an agent with a [cap](crate::runners::Runner::step_cap) may take that use no token at all: one
+/// whose connection is cut again and again goes on like that for ever, at no visible cost.
+pub const EMPTY_STEPS: u32 = 25;
 
 /// A node's two streams: each line to its log, then to its meaning.
 struct Stream {
@@ -316,6 +355,8 @@ struct Stream {
     runner: &'static dyn Runner,
     tell: Sender<Told>,
     log_max: u64,
+    step_cap: Option<u32>,
+    heard: Mutex<Instant>,
     out: Mutex<Out>,
     err: Mutex<Err>,
     alarmed: AtomicBool,
@@ -328,6 +369,8 @@ struct Out {
     texts: Texts,
     activity: Option<String>,
     told: Instant,
+    /// Lines that say something.
+    lines: u64,
     broken: Option<std::io::Error>,
 }
 
@@ -373,7 +416,7 @@ impl Texts {
 
 impl Stream {
     /// Flushes the logs; a log that could not be written is the node's end.
-    fn close(&self) -> Result<(Account, Option<String>, String), Outcome> {
+    fn close(&self) -> Result<(Account, Option<String>, String, u64), Outcome> {
         let (mut out, mut err) = (lock(&self.out), lock(&self.err));
         let broken = out.broken.take().or(err.broken.take());
         let broken = broken.or(out.log.flush().err()).or(err.log.flush().err());
@@ -382,7 +425,7 @@ impl Stream {
         }
         let text = out.account.result.as_ref().and_then(|result| result.text.as_deref());
         let summary = out.texts.summary(self.runner.kind(), text);
-        Ok((out.account.clone(), summary, err.tail.clone()))
+        Ok((out.account.clone(), summary, err.tail.clone(), out.lines))
     }
 
     fn alarm(&self, cause: StopCause) {
@@ -391,7 +434,29 @@ impl Stream {
         }
     }
 
+    fn heard(&self) {
+        let mut heard = lock(&self.heard);
+        if heard.elapsed() >= HEARD_EVERY {
+            *heard = Instant::now();
+            // A full channel has news of this node, or will soon be asked again.
+            let _ = self.tell.try_send(Told::Heard(self.node));
+        }
+    }
+
+    fn cap_steps(&self, account: &Account) {
+        let Some(cap) = self.step_cap else { return };
+        let why = if account.empty_steps() >= EMPTY_STEPS {
+            format!("its last {EMPTY_STEPS} steps used no token: it goes on without an answer of the model")
+        } else if account.steps() > cap {
+            format!("it took more than {cap} steps")
+        } else {
+            return;
+        };
+        self.alarm(StopCause::StepCap(why));
+    }
+
     fn meaning(&self, out: &mut Out, line: &[u8]) {
+        out.lines += u64::from(!line.trim_ascii().is_empty());
         let mut events = std::mem::take(&mut out.events);
         self.runner.parse_line(line, &mut events);
         let mut news = false;
@@ -411,6 +476,9 @@ impl Stream {
             news = true;
         }
         out.events = events;
+        if news {
+            self.cap_steps(&out.account);
+        }
         if news && out.told.elapsed() >= TELL_EVERY {
             out.told = Instant::now();
             let told = Told::Progress(Progress {
@@ -428,6 +496,7 @@ impl Stream {
 
 impl Sink for Stream {
     fn stdout(&self, line: Line<'_>) {
+        self.heard();
         let mut out = lock(&self.out);
         if out.broken.is_some() || out.log.size() > self.log_max {
             return;
@@ -446,6 +515,7 @@ impl Sink for Stream {
     }
 
     fn stderr(&self, line: Line<'_>) {
+        self.heard();
         let mut err = lock(&self.err);
         if err.broken.is_some() || err.log.size() > self.log_max {
             return;

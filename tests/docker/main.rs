@@ -2,6 +2,7 @@
 //! fails without one. Names start with `docker_`, so that they can be chosen and counted.
 
 mod agent;
+mod agents;
 mod commits;
 mod contain;
 mod demo;

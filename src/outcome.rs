@@ -153,7 +153,13 @@ pub fn judge_end(stop: Option<&StopCause>, end: &EngineEnd, account: &Account) -
         _ => None,
     });
     if let Some(status) = refused {
-        let reason = said(result, "the provider refused the credential");
+        // An agent that was stopped while it retried says only that it was stopped.
+        let retried =
+            account.last_retry.as_ref().filter(|_| result.and_then(|result| result.api_status).is_none());
+        let reason = match retried {
+            Some((_, message)) => message.clone(),
+            None => said(result, "the provider refused the credential"),
+        };
         let status = format!("HTTP {status}");
         let reason = if reason.starts_with(&status) { reason } else { format!("{status}: {reason}") };
         return Err(Outcome::new(Kind::CredentialRefused, reason));

@@ -2,7 +2,7 @@
 //! the same job done by all, and the same troubles. An image differs from the real one only in where the provider is, and in
 //! how patiently requests are repeated.
 
-use std::time::Duration;
+use camino::Utf8PathBuf;
 
 use super::agent::{
     bridge,
@@ -10,7 +10,7 @@ use super::agent::{
 };
 use crate::{
     contain::docker_build,
-    rig::{Ran, Rig, docker, git},
+    rig::{Ran, Rig, containers, docker, git, until},
 };
 
 const KEY: &str = "sk-or-test-0123456789abcdef";
@@ -21,8 +21,7 @@ struct Cli {
     runner: &'static str,
     image: &'static str,
     model: &'static str,
-    credential: &'static str,
-    /// What is added to the image so that the provider at this address is asked.
+    /// What is added to its image so that the provider at this address is asked.
     at: fn(&str) -> String,
 }
 
@@ -30,7 +29,6 @@ const CLAUDE: Cli = Cli {
     runner: "claude-code",
     image: "kew-agent",
     model: "claude-sonnet-4-5",
-    credential: "ANTHROPIC_API_KEY",
     at: |url| format!("ENV ANTHROPIC_BASE_URL={url} CLAUDE_CODE_MAX_RETRIES=1\n"),
 };
 
@@ -38,7 +36,6 @@ const OPENCODE: Cli = Cli {
     runner: "opencode",
     image: "kew-opencode",
     model: "openrouter/anthropic/claude-sonnet-4.5",
-    credential: "OPENROUTER_API_KEY",
     at: |url| opencode(url, ""),
 };
 
@@ -46,7 +43,6 @@ const PI: Cli = Cli {
     runner: "pi",
     image: "kew-pi",
     model: "openrouter/anthropic/claude-sonnet-4.5",
-    credential: "OPENROUTER_API_KEY",
     // Claude models go through OpenRouter's Anthropic API here, whose path it adds itself.
     at: |url| pi(url, ""),
 };
@@ -55,8 +51,14 @@ const HERMES: Cli = Cli {
     runner: "hermes",
     image: "kew-hermes",
     model: "anthropic/claude-sonnet-4.5",
-    credential: "OPENROUTER_API_KEY",
-    at: |url| format!("ENV OPENROUTER_BASE_URL={url}/v1\n{}", home(".hermes/config.yaml", "agent:\\n  api_max_retries: 1\\n", "hermes")),
+    // Its list of prices is at an address of its own.
+    at: |url| {
+        let lib = "/usr/local/lib/hermes/lib/python3.11/site-packages/hermes_constants.py";
+        let prices =
+            format!("USER root\nRUN sed -i 's|https://openrouter.ai/api/v1|{url}/v1|' {lib}\nUSER agent\n");
+        let config = home(".hermes/config.yaml", "agent:\\n  api_max_retries: 1\\n", "hermes");
+        format!("ENV OPENROUTER_BASE_URL={url}/v1\n{prices}{config}")
+    },
 };
 
 fn opencode(url: &str, more: &str) -> String {
@@ -76,7 +78,9 @@ fn pi(url: &str, more: &str) -> String {
 
 /// A file of the test's in the image; the text holds no `'`.
 fn file(name: &str, text: &str) -> String {
-    format!("USER root\nRUN mkdir -p $(dirname /opt/test/{name}) && printf '%b' '{text}' > /opt/test/{name}\nUSER agent\n")
+    format!(
+        "USER root\nRUN mkdir -p $(dirname /opt/test/{name}) && printf '%b' '{text}' > /opt/test/{name}\nUSER agent\n"
+    )
 }
 
 /// A file in the home, which is empty in every run: what the test's entrypoint puts there.
@@ -87,51 +91,75 @@ fn home(path: &str, text: &str, agent: &str) -> String {
 
 /// An entrypoint that does something first.
 fn entry(first: &str, agent: &str) -> String {
-    format!("ENTRYPOINT [\"/bin/sh\", \"-c\", \"{first} && exec kew-{agent}-entrypoint \\\"$@\\\"\", \"test\"]\n")
+    format!(
+        "ENTRYPOINT [\"/bin/sh\", \"-c\", \"{first} && exec kew-{agent}-entrypoint \\\"$@\\\"\", \"test\"]\n"
+    )
 }
 
-/// A run of one node and what was asked of the provider.
+/// A user with a plan of one node, and the provider that it will ask.
+struct Stage {
+    rig: Rig,
+    plan: Utf8PathBuf,
+    mock: MockLlm,
+    image: String,
+}
+
+/// What became of it.
 struct Told {
     rig: Rig,
     ran: Ran,
     requests: Vec<Request>,
 }
 
-impl Cli {
-    fn run(&self, script: Vec<Reply>) -> Told {
-        self.run_with(script, "", "", "")
-    }
+/// What differs from the plain case.
+#[derive(Default)]
+struct More {
+    /// Instructions of the image.
+    dockerfile: String,
+    /// Lines under `[sandbox]`.
+    settings: String,
+}
 
-    /// With more instructions in the image, more settings and more keys of the node.
-    fn run_with(&self, script: Vec<Reply>, dockerfile: &str, settings: &str, node: &str) -> Told {
+impl Cli {
+    fn stage(&self, script: Vec<Reply>, more: &More) -> Stage {
         let mut rig = Rig::new();
         let mock = MockLlm::start(bridge(), script).unwrap();
         let image = format!("kew-test-{}-{}", self.runner, mock.port());
         let url = format!("http://{}:{}", bridge(), mock.port());
-        docker_build(&image, &format!("FROM {}\n{}{dockerfile}", self.image, (self.at)(&url)));
+        docker_build(&image, &format!("FROM {}\n{}{}", self.image, (self.at)(&url), more.dockerfile));
         rig.settings(&format!(
-            "[sandbox]\nnetwork = \"open\"\ncheckout_dir = \"{}\"\nstop_grace = 4\n{settings}\n[sandbox.images]\n{} = \"{image}\"\n",
-            rig.checkouts, self.runner
+            "[sandbox]\nnetwork = \"open\"\ncheckout_dir = \"{}\"\nstop_grace = 4\n{}\n[sandbox.images]\n{} = \"{image}\"\n",
+            rig.checkouts, more.settings, self.runner
         ));
-        for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "OPENROUTER_API_KEY"] {
-            rig.env.insert(name.into(), KEY.into());
-        }
-        if self.runner == "claude-code" {
-            rig.env.remove("CLAUDE_CODE_OAUTH_TOKEN");
-        }
-        let prompt = "Write hello to out.txt and commit it. It's \\\"quoted\\\" $HOME";
+        rig.env.insert("ANTHROPIC_API_KEY".into(), KEY.into());
+        rig.env.insert("OPENROUTER_API_KEY".into(), KEY.into());
         let plan = rig.root.join("real.toml");
-        std::fs::write(
-            &plan,
-            format!(
-                "version = 1\n[epic]\nname = \"real\"\n[nodes.a]\nrunner = \"{}\"\nmodel = \"{}\"\ntimeout = \"3m\"\nprompt = \"{prompt}\"\n{node}\n",
-                self.runner, self.model
-            ),
-        )
-        .unwrap();
-        let ran = rig.run(&plan);
-        docker(&["rmi", &image]);
-        Told { rig, ran, requests: mock.requests() }
+        let prompt = "Write hello to out.txt and commit it; \\\"quoted\\\" $HOME.";
+        let node = format!(
+            "runner = \"{}\"\nmodel = \"{}\"\ntimeout = \"3m\"\nprompt = \"{prompt}\"\n",
+            self.runner, self.model
+        );
+        std::fs::write(&plan, format!("version = 1\n[epic]\nname = \"real\"\n[nodes.a]\n{node}")).unwrap();
+        Stage { rig, plan, mock, image }
+    }
+
+    fn run(&self, script: Vec<Reply>, more: &More) -> Told {
+        let stage = self.stage(script, more);
+        let ran = stage.rig.run(&stage.plan);
+        stage.told(ran)
+    }
+
+    fn fails(&self, script: Vec<Reply>, more: &More, outcome: &str) -> Told {
+        let told = self.run(script, more);
+        told.fails(self.runner, outcome);
+        told
+    }
+}
+
+impl Stage {
+    fn told(self, ran: Ran) -> Told {
+        docker(&["rmi", &self.image]);
+        Told { rig: self.rig, ran, requests: self.mock.requests() }
     }
 }
 
@@ -139,44 +167,331 @@ impl Told {
     fn show(&self) -> String {
         String::from_utf8(self.rig.kew(&["show"]).stdout).unwrap()
     }
+
+    fn fails(&self, runner: &str, outcome: &str) {
+        self.ran.expect(1);
+        let found = self.ran.outcome("a");
+        assert!(found.starts_with(outcome), "{runner}: {found}");
+        assert_eq!(self.ran.ended("a")["commits"], 0, "{runner}");
+        self.rig.no_checkouts();
+    }
+
+    fn ended(&self, key: &str) -> &serde_json::Value {
+        &self.ran.ended("a")[key]
+    }
+
+    fn asked(&self) -> Vec<&Request> {
+        self.requests.iter().filter(|request| request.scripted()).collect()
+    }
 }
 
 /// The job is done, collected and accounted for.
-fn does_the_job(cli: &Cli) -> Told {
-    let told = cli.run(two_steps(COMMIT, "Done."));
-    println!("{:#?}\n{}", told.ran.events, told.ran.stderr);
+fn does_the_job(cli: &Cli, source: &str) -> Told {
+    let told = cli.run(two_steps(COMMIT, "Done."), &More::default());
     told.ran.expect(0);
-    let ended = told.ran.ended("a");
-    assert_eq!(ended["commits"], 1);
-    let git_ref = ended["git_ref"].as_str().unwrap();
+    assert_eq!(told.ended("commits"), 1);
+    let git_ref = told.ended("git_ref").as_str().unwrap();
     assert_eq!(git(&told.rig.repo, &["show", &format!("{git_ref}:out.txt")]), "hello");
-    let asked: Vec<_> = told.requests.iter().filter(|request| request.scripted()).collect();
-    assert_eq!(asked.len(), 2, "{:?}", told.requests.iter().map(|request| &request.path).collect::<Vec<_>>());
+    let tokens = serde_json::json!({ "input": 33, "output": 77, "cache_read": 1000, "cache_write": 1050 });
+    assert_eq!(told.ended("tokens"), &tokens);
+    let cost = told.ended("cost_usd").as_f64().unwrap();
+    assert!((cost - 0.005_491_5).abs() < 1e-9, "{cost}");
+    assert_eq!(told.ended("cost_source"), source);
+
+    let asked = told.asked();
+    let paths: Vec<_> = told.requests.iter().map(|request| &request.path).collect();
+    assert_eq!(asked.len(), 2, "{paths:?}");
     let bearer = asked[0].header("authorization").or(asked[0].header("x-api-key")).unwrap_or_default();
     assert!(bearer.ends_with(KEY), "{bearer}");
+    // The prompt as it was written: what a shell would do to it was not done.
     let prompt = asked[0].body.to_string();
-    assert!(prompt.contains("Write hello to out.txt") && prompt.contains("$HOME"), "{prompt}");
+    assert!(prompt.contains(r#"commit it; \"quoted\" $HOME."#), "{prompt}");
     told
 }
 
-fn tokens(told: &Told) -> serde_json::Value {
-    told.ran.ended("a")["tokens"].clone()
-}
-
-fn cost(told: &Told) -> (f64, String) {
-    let ended = told.ran.ended("a");
-    (ended["cost_usd"].as_f64().unwrap(), ended["cost_source"].as_str().unwrap().to_owned())
+#[test]
+fn docker_claude_does_the_job() {
+    let told = does_the_job(&CLAUDE, "list-price");
+    assert!(told.show().contains("claude-sonnet-4-5"), "{}", told.show());
 }
 
 #[test]
 fn docker_opencode_does_the_job() {
-    does_the_job(&OPENCODE);
+    let told = does_the_job(&OPENCODE, "list-price");
+    assert_eq!(told.asked()[0].body["model"], "anthropic/claude-sonnet-4.5");
+    // A title would be asked of another model, and not told.
+    let posts = told.requests.iter().filter(|request| request.method == "POST").count();
+    assert_eq!(posts, 2);
+    assert!(told.show().contains("session  ses_") && told.show().contains(OPENCODE.model), "{}", told.show());
 }
+
 #[test]
 fn docker_pi_does_the_job() {
-    does_the_job(&PI);
+    let told = does_the_job(&PI, "list-price");
+    let show = told.show();
+    assert!(show.contains("session  ") && show.contains("model    anthropic/claude-sonnet-4.5"), "{show}");
+    assert!(show.contains("$0.0055 (list price)"), "{show}");
 }
+
 #[test]
 fn docker_hermes_does_the_job() {
-    does_the_job(&HERMES);
+    let told = does_the_job(&HERMES, "estimate");
+    let show = told.show();
+    assert!(show.contains("session  ") && show.contains("model    anthropic/claude-sonnet-4.5"), "{show}");
+}
+
+#[test]
+fn docker_pi_tells_what_the_provider_charged() {
+    let cli = Cli { model: "openrouter/openai/gpt-5-mini", at: |url| pi(&format!("{url}/v1"), ""), ..PI };
+    let told = cli.run(two_steps(COMMIT, "Done."), &More::default());
+    told.ran.expect(0);
+    let cost = told.ended("cost_usd").as_f64().unwrap();
+    assert!((cost - 2.0 * OPENROUTER_COST).abs() < 1e-9, "{cost}");
+    assert_eq!(told.ended("cost_source"), "provider");
+}
+
+fn error(status: u16) -> Vec<Reply> {
+    vec![Reply::Error { status, message: "scripted trouble".into(), retry_after: Some(1) }]
+}
+
+/// The provider's own troubles: each has its outcome, and none is taken for success.
+fn fails_by_status(cli: &Cli) {
+    for (status, outcome) in
+        [(401, "credential-refused: HTTP 401"), (404, "failed: "), (429, "rate-limited: "), (500, "failed: ")]
+    {
+        let told = cli.fails(error(status), &More::default(), outcome);
+        // Claude Code is stopped at its first retry with a refused key, of which it says less.
+        let words =
+            if cli.runner == "claude-code" && status == 401 { "authentication" } else { "scripted trouble" };
+        let reason = told.ran.outcome("a");
+        assert!(reason.contains(words), "{}: {reason}", cli.runner);
+    }
+}
+
+#[test]
+fn docker_claude_fails_by_status() {
+    fails_by_status(&CLAUDE);
+}
+
+#[test]
+fn docker_opencode_fails_by_status() {
+    fails_by_status(&OPENCODE);
+}
+
+#[test]
+fn docker_pi_fails_by_status() {
+    fails_by_status(&PI);
+}
+
+#[test]
+fn docker_hermes_fails_by_status() {
+    fails_by_status(&HERMES);
+}
+
+/// A provider that never answers: stalled, and stopped.
+fn stalls(cli: &Cli, seconds: u32) {
+    let more = More { settings: format!("idle_timeout = {seconds}"), ..More::default() };
+    let told = cli.fails(vec![Reply::Silence], &more, "stalled: it said nothing for ");
+    assert!(told.asked().len() <= 1, "{}: it retried", cli.runner);
+}
+
+#[test]
+fn docker_claude_stalls() {
+    stalls(&CLAUDE, 8);
+}
+
+#[test]
+fn docker_opencode_stalls() {
+    stalls(&OPENCODE, 20);
+}
+
+#[test]
+fn docker_pi_stalls() {
+    stalls(&PI, 8);
+}
+
+#[test]
+fn docker_hermes_stalls() {
+    stalls(&HERMES, 15);
+}
+
+/// An answer that is cut off in the middle, again and again.
+fn fails_when_cut(cli: &Cli, outcome: &str) -> Told {
+    let more = More { settings: "step_cap = 4".into(), ..More::default() };
+    cli.fails(vec![Reply::Cut { text: "I will not come to an end of this. ".into() }], &more, outcome)
+}
+
+#[test]
+fn docker_claude_fails_when_cut() {
+    fails_when_cut(&CLAUDE, "failed: ");
+}
+
+#[test]
+fn docker_opencode_is_a_runaway_when_cut() {
+    // Without a cap it goes on for ever, in steps that use no token.
+    let told = fails_when_cut(&OPENCODE, "runaway: it took more than 4 steps");
+    assert!(told.asked().len() >= 5);
+}
+
+#[test]
+fn docker_pi_fails_when_cut() {
+    fails_when_cut(&PI, "failed: ");
+}
+
+#[test]
+fn docker_hermes_fails_when_cut() {
+    fails_when_cut(&HERMES, "failed: ");
+}
+
+/// A tool call that the agent's own rules refuse; the agent goes on and says that it is done.
+fn fails_when_refused(cli: &Cli, command: &str, dockerfile: &str, outcome: &str) {
+    let more = More { dockerfile: dockerfile.into(), ..More::default() };
+    let told = cli.fails(two_steps(command, "Done."), &more, outcome);
+    let answer = told.asked()[1].body["messages"].to_string();
+    let refused = ["denied", "prevents you", "refused by a rule", "BLOCKED"];
+    assert!(refused.iter().any(|word| answer.contains(word)), "{}: {answer}", cli.runner);
+}
+
+#[test]
+fn docker_claude_fails_when_a_tool_is_refused() {
+    let rules = r#"{"permissions":{"deny":["Bash(echo:*)"]}}"#;
+    let settings = format!(
+        "USER root\nRUN mkdir -p /etc/claude-code && echo '{rules}' >/etc/claude-code/managed-settings.json\nUSER agent\n"
+    );
+    fails_when_refused(&CLAUDE, COMMIT, &settings, "failed: 1 tool calls were refused");
+}
+
+#[test]
+fn docker_opencode_fails_when_a_tool_is_refused() {
+    let at = |url: &str| opencode(url, r#","permission":{"bash":{"*":"allow","git commit*":"deny"}}"#);
+    let cli = Cli { at, ..OPENCODE };
+    fails_when_refused(&cli, COMMIT, "", "failed: 1 tool calls were refused");
+}
+
+/// pi and hermes do not tell a refusal; what was refused is not done.
+#[test]
+fn docker_pi_fails_when_a_tool_is_refused() {
+    let extension =
+        r#"export default (pi) => pi.on("tool_call", () => ({ block: true, reason: "refused by a rule" }));"#;
+    fails_when_refused(&PI, COMMIT, &file("extensions/block.js", extension), "nothing-done: ");
+}
+
+#[test]
+fn docker_hermes_fails_when_a_tool_is_refused() {
+    fails_when_refused(&HERMES, "shutdown -h now", "", "nothing-done: ");
+}
+
+/// A signal from outside, while a tool runs.
+fn fails_by_sigterm(cli: &Cli, outcome: &str) {
+    let command = "echo begun > begun.txt; timeout 90 tail -f /dev/null";
+    let stage = cli.stage(two_steps(command, "Done."), &More::default());
+    let running = stage.rig.start(&stage.plan);
+    let run = running.wait_for_container("a");
+    let container = containers(&format!("kew.run={run}"));
+    until("the tool", || {
+        let mut look = std::process::Command::new("docker");
+        let found = look.args(["exec", &container, "test", "-e", "/work/begun.txt"]).output().unwrap();
+        found.status.success().then_some(())
+    });
+    docker(&["kill", "-s", "TERM", &container]);
+    let ran = running.end();
+    stage.rig.nothing_left(&ran);
+    let told = stage.told(ran);
+    told.fails(cli.runner, outcome);
+}
+
+#[test]
+fn docker_claude_fails_by_sigterm() {
+    fails_by_sigterm(&CLAUDE, "failed: ");
+}
+
+#[test]
+fn docker_opencode_fails_by_sigterm() {
+    fails_by_sigterm(&OPENCODE, "failed: ended too early: ");
+}
+
+#[test]
+fn docker_pi_fails_by_sigterm() {
+    fails_by_sigterm(&PI, "failed: ended too early: ");
+}
+
+#[test]
+fn docker_hermes_fails_by_sigterm() {
+    fails_by_sigterm(&HERMES, "failed: ");
+}
+
+#[test]
+fn docker_no_agent_starts_without_a_prompt() {
+    let rig = Rig::new();
+    let folder = rig.root.join("work");
+    std::fs::create_dir(&folder).unwrap();
+    let try_sh = concat!(env!("CARGO_MANIFEST_DIR"), "/docker/try.sh");
+    for prompt in [None, Some("")] {
+        if let Some(text) = prompt {
+            std::fs::write(folder.join(".kew-prompt.txt"), text).unwrap();
+        }
+        for cli in [&CLAUDE, &OPENCODE, &PI, &HERMES] {
+            let args = ["--network", "none", folder.as_str(), cli.image, "--model", cli.model];
+            let ended = std::process::Command::new(try_sh).args(args).output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert_eq!(ended.status.code(), Some(64), "{}: {said}", cli.image);
+            assert!(ended.stdout.is_empty() && said.contains("kew: "), "{}: {said}", cli.image);
+        }
+    }
+}
+
+/// An image that speaks no runner's vocabulary and says on stderr which variables it has.
+#[test]
+fn docker_an_image_that_nobody_understands_is_cost_blind_and_sees_only_its_own_credential() {
+    let mut rig = Rig::new();
+    let image = format!("kew-test-stranger-{}", std::process::id());
+    docker_build(
+        &image,
+        r#"FROM kew-shell
+ENTRYPOINT ["/bin/sh", "-c", "env | cut -d= -f1 >&2; echo '{\"kind\":\"hello\"}'; echo prose"]
+"#,
+    );
+    let (mut images, mut nodes) = (String::new(), String::new());
+    let agents = [&CLAUDE, &OPENCODE, &PI, &HERMES];
+    for cli in agents {
+        images.push_str(&format!("{} = \"{image}\"\n", cli.runner));
+        nodes.push_str(&format!(
+            "[nodes.{0}]\nrunner = \"{0}\"\nmodel = \"{1}\"\nnetwork = \"none\"\nprompt = \"x\"\n",
+            cli.runner, cli.model
+        ));
+    }
+    rig.settings(&format!("[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\n{images}", rig.checkouts));
+    let names = ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "OPENROUTER_API_KEY"];
+    for name in names {
+        rig.env.insert(name.into(), KEY.into());
+    }
+    let plan = rig.root.join("strangers.toml");
+    std::fs::write(&plan, format!("version = 1\n[epic]\nname = \"strangers\"\n{nodes}")).unwrap();
+    let ran = rig.run(&plan);
+    docker(&["rmi", &image]);
+    ran.expect(1);
+    for cli in agents {
+        let runner = cli.runner;
+        assert!(ran.outcome(runner).starts_with("failed: no end marker from the agent (exit status 0)"));
+        let ended = ran.ended(runner);
+        assert_eq!(
+            (&ended["cost_usd"], &ended["cost_source"]),
+            (&serde_json::Value::Null, &"unknown".into())
+        );
+        let blind = format!("`{runner}`: no line that it wrote means anything to the runner `{runner}`");
+        let warned = ran.events.iter().any(|event| {
+            event["type"] == "warning" && event["message"].as_str().unwrap().starts_with(&blind)
+        });
+        assert!(warned, "{runner}: {:#?}", ran.events);
+        let log = |name: &str| {
+            std::fs::read_to_string(format!("{}/{name}", ended["logs"].as_str().unwrap())).unwrap()
+        };
+        assert_eq!(log("stdout.log"), "{\"kind\":\"hello\"}\nprose\n");
+        let inside = log("stderr.log");
+        let seen: Vec<&str> =
+            names.into_iter().filter(|name| inside.lines().any(|line| line == *name)).collect();
+        let own: &[&str] = if runner == "claude-code" { &names[..2] } else { &names[2..] };
+        assert_eq!(seen, own, "{runner}");
+    }
+    assert_eq!(ran.events.last().unwrap()["cost_at_least"], true);
 }

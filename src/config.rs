@@ -21,9 +21,13 @@ use crate::{
 /// The repository's settings file.
 pub const REPOSITORY_FILE: &str = "kew.toml";
 
+/// CPUs of a container where nobody says.
+const CPUS: f64 = 2.0;
+
 /// All settings, merged and checked.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[derive(Default)]
 pub struct Settings {
     /// How agents are contained.
     #[serde(default)]
@@ -35,17 +39,15 @@ pub struct Settings {
 
 /// `[sandbox]`.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Sandbox {
     /// Always true in this version: agents run in containers only.
     pub enabled: bool,
     /// Where containers may connect to: `allowlist` (default), `open` (full egress; not from a repository's file) or `none`.
     pub network: Network,
     /// The image of each runner. A runner that is not here does not run.
-    #[serde(default)]
     pub images: BTreeMap<String, String>,
     /// Named second image maps, chosen by a node's `toolchain`.
-    #[serde(default)]
     pub toolchains: BTreeMap<String, Toolchain>,
     /// kew's own helper image: it reads checkouts for the host.
     pub collector: String,
@@ -53,8 +55,9 @@ pub struct Sandbox {
     pub pids_limit: u32,
     /// Memory of one container, tmpfs included, e.g. `4GiB`.
     pub memory: Size,
-    /// CPUs of one container.
-    pub cpus: f64,
+    /// CPUs of one container; default 2, or all that the engine has if these are fewer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
     /// Size of `/tmp`.
     pub tmp_size: Size,
     /// Size of the agent's home.
@@ -66,7 +69,7 @@ pub struct Sandbox {
     /// The folder that checkouts are made in; must be on a disk that the docker engine sees under the same path. Not from
     /// a repository's file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "String")]
     pub checkout_dir: Option<Utf8PathBuf>,
     /// Seconds between asking an agent to stop and killing it.
     pub stop_grace: u64,
@@ -93,7 +96,7 @@ pub struct Toolchain {
 pub struct State {
     /// The folder of the state; default `kew` in the repository's common git folder.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
+    #[schemars(with = "String")]
     pub dir: Option<Utf8PathBuf>,
 }
 
@@ -108,7 +111,7 @@ impl Default for Sandbox {
             collector: "kew-collector:latest".to_owned(),
             pids_limit: 512,
             memory: size(4 << 30),
-            cpus: 2.0,
+            cpus: None,
             tmp_size: size(512 << 20),
             home_size: size(1 << 30),
             file_size: size(2 << 30),
@@ -118,12 +121,6 @@ impl Default for Sandbox {
             idle_timeout: None,
             step_cap: None,
         }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { sandbox: Sandbox::default(), state: State::default() }
     }
 }
 
@@ -174,7 +171,14 @@ impl Layers {
         }
         if let Some(path) = &self.repository {
             refuse_openings(path, &parsed(path)?)?;
+            let before = network(&figment);
             figment = figment.merge(Toml::file_exact(path.as_std_path()));
+            // What the user closed stays closed, whatever is usual.
+            if let Some(before) = before
+                && network(&figment).is_some_and(|after| width(after) > width(before))
+            {
+                figment = figment.merge(("sandbox.network", before));
+            }
         }
         // Every setting lives in a table, so a name without `__` is not one of ours (KEW_PROMPT_FILE is the image's).
         figment =
@@ -182,6 +186,20 @@ impl Layers {
         let settings: Settings = figment.extract().map_err(|error| reword(&error))?;
         check(&settings)?;
         Ok(settings)
+    }
+}
+
+/// The network so far; a value that is none is told of when all layers are there.
+fn network(figment: &Figment) -> Option<Network> {
+    figment.extract_inner("sandbox.network").ok()
+}
+
+/// Which network reaches further.
+fn width(network: Network) -> u8 {
+    match network {
+        Network::None => 0,
+        Network::Allowlist => 1,
+        Network::Open => 2,
     }
 }
 
@@ -286,9 +304,9 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "raise `sandbox.memory`, or lower the two sizes",
         ));
     }
-    if !(sandbox.cpus.is_finite() && sandbox.cpus > 0.0) {
+    if let Some(cpus) = sandbox.cpus.filter(|cpus| !(cpus.is_finite() && *cpus > 0.0)) {
         return Err(SettingsError::new(
-            format!("`sandbox.cpus` = {} is not a positive number", sandbox.cpus),
+            format!("`sandbox.cpus` = {cpus} is not a positive number"),
             "set it to e.g. 2",
         ));
     }
@@ -358,12 +376,12 @@ impl Sandbox {
         self.step_cap.filter(|_| runner.kind() == Kind::Agent).or(runner.step_cap())
     }
 
-    /// The bounds of a container.
-    pub fn limits(&self) -> Limits {
+    /// The bounds of a container on an engine with so many CPUs, if that is known.
+    pub fn limits(&self, engine_cpus: Option<u32>) -> Limits {
         Limits {
             pids: self.pids_limit,
             memory: self.memory.bytes(),
-            cpus: self.cpus,
+            cpus: self.cpus.unwrap_or_else(|| engine_cpus.map_or(CPUS, |cpus| f64::from(cpus).min(CPUS))),
             tmp_size: self.tmp_size.bytes(),
             home_size: self.home_size.bytes(),
             file_size: self.file_size.bytes(),

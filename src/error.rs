@@ -1,10 +1,13 @@
 //! What the command line says when it cannot go on, and the exit code of each kind. The one place where errors become
 //! exit codes.
 
+use std::fmt;
+
 use crate::{
     config::SettingsError,
     docker::{client::DockerError, context::ContextError, network::NetworkError},
     git::error::GitError,
+    process::query::QueryError,
     store::{FileError, StoreError},
     workspace::WorkspaceError,
 };
@@ -30,6 +33,15 @@ pub struct Failure {
     pub help: Option<String>,
     /// The message is already a complete report and gets no prefix.
     pub rendered: bool,
+}
+
+/// As people read it: what happened, then what to do.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = if self.rendered { "" } else { "error: " };
+        write!(f, "{prefix}{}", self.message)?;
+        self.help.iter().try_for_each(|help| write!(f, "\n  help: {help}"))
+    }
 }
 
 impl Failure {
@@ -76,17 +88,24 @@ impl From<GitError> for Failure {
     }
 }
 
+/// The command line client is not there.
+const NO_CLIENT: &str = "install docker's command line client; it is looked for in PATH";
+
 impl From<DockerError> for Failure {
     fn from(error: DockerError) -> Self {
-        Self::infrastructure(error.to_string())
-            .help("is a docker engine running, and may this user use it? `docker info` tells")
+        Self::infrastructure(error.to_string()).help(match error {
+            DockerError::Query(QueryError::Start { .. }) => NO_CLIENT,
+            _ => "is a docker engine running, and may this user use it? `docker info` tells",
+        })
     }
 }
 
 impl From<ContextError> for Failure {
     fn from(error: ContextError) -> Self {
-        Self::infrastructure(error.to_string())
-            .help("set DOCKER_HOST to a unix socket, or `docker context use` one that has one")
+        Self::infrastructure(error.to_string()).help(match error {
+            ContextError::Query(QueryError::Start { .. }) => NO_CLIENT,
+            _ => "set DOCKER_HOST to a unix socket, or `docker context use` one that has one",
+        })
     }
 }
 

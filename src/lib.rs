@@ -12,6 +12,9 @@
 //! | 5 showing | [`store`], [`report`] | the state on disk, and what people and pipelines see |
 //! | 6 front | [`config`], [`error`], [`cli`] | settings, exit codes, commands |
 
+// Here and not in Cargo.toml: tests may unwrap, also in functions of their crates that are no `#[test]` themselves.
+#![warn(clippy::unwrap_used)]
+
 pub mod cli;
 pub mod config;
 pub mod contract;

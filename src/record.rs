@@ -118,7 +118,7 @@ pub struct AttemptStart {
     pub image_id: String,
     /// The container's name.
     pub container: String,
-    /// SHA-256 (hex) of the prompt with its brief.
+    /// SHA-256 (hex) of the prompt without its brief, which is written once the input is known.
     pub prompt_digest: String,
     /// When.
     pub started: Millis,

@@ -7,7 +7,10 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    plan::{dag::Why, spec::NodeIx},
+    plan::{
+        dag::{Dag, Why},
+        spec::NodeIx,
+    },
     record::NodeState,
 };
 
@@ -16,6 +19,21 @@ use crate::{
 pub struct Waits {
     /// For each node the nodes that must be satisfied before it starts, without repetition.
     pub on: Vec<Vec<Wait>>,
+}
+
+impl Waits {
+    /// Needs, the subject of a reviewer, and the gates that no need has already waited for.
+    pub fn of(dag: &Dag) -> Self {
+        let of = |node: NodeIx| {
+            let needs = dag.needs(node).iter().map(|need| Wait { node: need.node, why: need.why });
+            let mut on: Vec<Wait> = needs.collect();
+            let known: BTreeSet<NodeIx> = on.iter().map(|wait| wait.node).collect();
+            let gates = dag.gate_edges(node).iter().filter(|gate| !known.contains(gate));
+            on.extend(gates.map(|&node| Wait { node, why: Why::Gate }));
+            on
+        };
+        Self { on: (0..dag.len()).map(of).collect() }
+    }
 }
 
 /// One thing that a node waits for.

@@ -168,7 +168,7 @@ impl std::fmt::Display for Size {
 impl serde::Serialize for Size {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-        let whole = units.iter().find(|(_, shift)| self.0 != 0 && self.0 % (1 << shift) == 0);
+        let whole = units.iter().find(|(_, shift)| self.0 != 0 && self.0.is_multiple_of(1 << shift));
         let text = match whole {
             Some((unit, shift)) => format!("{}{unit}", self.0 >> shift),
             None => format!("{}B", self.0),
@@ -194,7 +194,7 @@ impl schemars::JsonSchema for Size {
         schemars::json_schema!({
             "type": "string",
             "description": "A whole number with a unit, powers of 1024: `512MiB`, `4g`.",
-            "pattern": "^[0-9]+ ?([bB]|[kKmMgGtT]([iI]?[bB])?)$",
+            "pattern": "^[0-9]+([bB]|[kKmMgGtT]([iI][bB])?|[pP][iI][bB])$",
         })
     }
 }

@@ -1,10 +1,7 @@
 //! Plain jobs, the published line vocabulary, and which runners there are.
 
 use kew::{
-    runners::{
-        self, Kind, Runner,
-        shell::{Shell, event_schema},
-    },
+    runners::{self, Kind, Runner, shell::Shell},
     stream::{Account, CostSource, RunResult, RunTotals, StreamEvent, Tokens},
 };
 use proptest::prelude::*;
@@ -105,17 +102,6 @@ fn an_own_image_can_tell_session_model_tools_and_spend() {
             source: CostSource::Estimate
         })
     );
-}
-
-#[test]
-fn the_published_schema_is_the_one_of_the_types() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/agent-event.schema.json");
-    let wanted = format!("{:#}\n", event_schema().as_value());
-    if std::env::var_os("KEW_BLESS").is_some() {
-        std::fs::write(path, &wanted).unwrap();
-    }
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(text == wanted, "{path} is out of date: run this test with KEW_BLESS=1");
 }
 
 #[test]

@@ -240,14 +240,7 @@ fn sentences_quote_only_a_little_of_the_agents_text() {
 }
 
 #[test]
-fn the_published_schema_is_the_one_of_the_types() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/verdict.schema.json");
-    let wanted = format!("{:#}\n", schema().as_value());
-    if std::env::var_os("KEW_BLESS").is_some() {
-        std::fs::write(path, &wanted).unwrap();
-    }
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(text == wanted, "{path} is out of date: run this test with KEW_BLESS=1");
+fn the_schema_is_as_strict_as_the_reader() {
     let schema = schema();
     assert_eq!(schema.get("additionalProperties"), Some(&json!(false)));
     assert_eq!(schema.get("required"), Some(&json!(["verdict", "summary", "findings"])));

@@ -75,6 +75,8 @@ pub struct Given<'a> {
     pub settings: &'a Settings,
     /// Runner, image, network and credentials of each node; the image's id if it was asked for.
     pub nodes: &'a [super::preflight::Resolved],
+    /// CPUs of the engine, if it was asked.
+    pub engine_cpus: Option<u32>,
     /// How many would run at once.
     pub jobs: usize,
     /// Things to say.
@@ -97,7 +99,7 @@ pub fn dry_run(given: Given<'_>) -> DryRun {
         network: given.settings.sandbox.network.word(),
         order: ids(&active),
         nodes,
-        implied: implied(given.plan, given.dag),
+        implied: implied(given.plan, given.dag, given.active),
         warnings: given.warnings,
     }
 }
@@ -117,7 +119,7 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
     let argv = build_run_argv(&RunArgv {
         name: &format!("kew-{{run}}-{}-1", spec.id),
         labels: &labels,
-        limits: &given.settings.sandbox.limits(),
+        limits: &given.settings.sandbox.limits(given.engine_cpus),
         network: resolved.network,
         checkout: "{checkout}",
         credentials: &credentials,
@@ -198,30 +200,30 @@ impl DryNode {
         let model = self.model.as_ref().map(|model| format!(", model {model}")).unwrap_or_default();
         let _ = writeln!(out, "{}: runner {}{model}", self.node, self.runner);
         let id = self.image_id.as_ref().map(|id| format!(" ({id})")).unwrap_or_default();
-        let _ = writeln!(out, "  image    {}{id}", self.image);
-        let _ = writeln!(out, "  network  {}", self.network);
+        let _ = writeln!(out, "  image       {}{id}", self.image);
+        let _ = writeln!(out, "  network     {}", self.network);
         let credentials =
             self.credentials.iter().map(|c| format!("{} ({})", c.name, if c.set { "set" } else { "unset" }));
         let credentials = credentials.collect::<Vec<_>>().join(", ");
-        let _ = writeln!(out, "  secrets  {}", if credentials.is_empty() { "none" } else { &credentials });
-        let _ = writeln!(out, "  input    {}", self.input);
+        let _ = writeln!(out, "  credentials {}", if credentials.is_empty() { "none" } else { &credentials });
+        let _ = writeln!(out, "  input       {}", self.input);
         if let Some(subject) = &self.reviews {
-            let _ = writeln!(out, "  reviews  {subject}");
+            let _ = writeln!(out, "  reviews     {subject}");
         }
         if !self.needs.is_empty() {
-            let _ = writeln!(out, "  needs    {}", self.needs.join(", "));
+            let _ = writeln!(out, "  needs       {}", self.needs.join(", "));
         }
         if !self.gates.is_empty() {
-            let _ = writeln!(out, "  gated by {}", self.gates.join(", "));
+            let _ = writeln!(out, "  gated by    {}", self.gates.join(", "));
         }
         if let Some(timeout) = self.timeout_s {
             let _ = writeln!(
                 out,
-                "  timeout  {}",
+                "  timeout     {}",
                 crate::units::show_duration(std::time::Duration::from_secs(timeout))
             );
         }
-        let _ = write!(out, "  argv     {}", self.argv.join(" "));
+        let _ = write!(out, "  argv        {}", self.argv.join(" "));
         out
     }
 }

@@ -193,11 +193,7 @@ pub fn main() -> u8 {
         }
     };
     done.unwrap_or_else(|failure| {
-        let mut text = if failure.rendered { failure.message } else { format!("error: {}", failure.message) };
-        if let Some(help) = failure.help {
-            text.push_str(&format!("\n  help: {help}"));
-        }
-        say(&text);
+        say(&failure.to_string());
         failure.code
     })
 }

@@ -156,23 +156,15 @@ pub fn collector_id(docker: &Docker, settings: &Settings) -> Result<String, Fail
 
 /// The settings against the engine's own bounds.
 pub fn check_engine(engine: &Engine, settings: &Settings) -> Result<(), Failure> {
-    let sandbox = &settings.sandbox;
-    if engine.cpus > 0 && sandbox.cpus > f64::from(engine.cpus) {
-        return Err(Failure::usage(format!(
-            "`sandbox.cpus` = {} is more than the engine has: {}",
-            sandbox.cpus, engine.cpus
+    let asked = settings.sandbox.cpus.filter(|cpus| engine.cpus > 0 && *cpus > f64::from(engine.cpus));
+    match asked {
+        None => Ok(()),
+        Some(cpus) => Err(Failure::usage(format!(
+            "`sandbox.cpus` = {cpus} is more than the engine has: {}",
+            engine.cpus
         ))
-        .help(format!("set `sandbox.cpus` to at most {}", engine.cpus)));
+        .help(format!("set `sandbox.cpus` to at most {}", engine.cpus))),
     }
-    if engine.memory > 0 && sandbox.memory.bytes() > engine.memory {
-        return Err(Failure::usage(format!(
-            "`sandbox.memory` = {} is more than the engine has: {}",
-            sandbox.memory,
-            crate::units::show_size(engine.memory)
-        ))
-        .help("lower it"));
-    }
-    Ok(())
 }
 
 /// Reads a nonce back through a container, and sees which user of this host the container's agent is. Proves that the

@@ -97,11 +97,14 @@ struct Ready<'a> {
 
 impl Ready<'_> {
     fn dry(mut self) -> Result<u8, Failure> {
+        let mut engine_cpus = None;
         if self.args.resolve {
             // A folder of this process's own, gone at its end: nothing of the user's is written.
             let config = tempfile::tempdir().map_err(|error| Failure::infrastructure(error.to_string()))?;
             let docker = Docker::new(context::endpoint(|name| std::env::var_os(name))?, config.path());
-            preflight::check_engine(&docker.engine()?, &self.settings)?;
+            let engine = docker.engine()?;
+            preflight::check_engine(&engine, &self.settings)?;
+            engine_cpus = Some(engine.cpus).filter(|cpus| *cpus > 0);
             preflight::resolve_images(&docker, &mut self.resolved, &self.active)?;
             preflight::collector_id(&docker, &self.settings)?;
         }
@@ -113,6 +116,7 @@ impl Ready<'_> {
             base: &self.base,
             settings: &self.settings,
             nodes: &self.resolved,
+            engine_cpus,
             jobs: self.jobs,
             warnings: self.warnings,
         });
@@ -152,10 +156,6 @@ impl Ready<'_> {
         workspace: &Arc<Workspace>,
         docker: &Docker,
     ) -> Result<u8, Failure> {
-        let engine = docker.engine()?;
-        preflight::check_engine(&engine, &self.settings)?;
-        preflight::resolve_images(docker, &mut self.resolved, &self.active)?;
-        let collector = preflight::collector_id(docker, &self.settings)?;
         let labels = Labels {
             state: state_id(state)?,
             owner: fresh(8),
@@ -163,9 +163,6 @@ impl Ready<'_> {
             node: String::new(),
             attempt: 0,
         };
-        let clean = Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
-        self.reap(state, &clean);
-
         let watched = Watched {
             host: docker.host().to_owned(),
             config: workspace.docker_config(),
@@ -176,30 +173,29 @@ impl Ready<'_> {
         let watchdog = Watchdog::start(&watched, lock.duplicate()?).map_err(|error| {
             Failure::infrastructure(format!("the watchdog could not be started: {error}"))
         })?;
-        let done = self.watched(id, state, workspace, docker, &labels, &engine.time, collector, &watchdog);
-        match &done {
-            Ok((_, true)) => {
-                say(&format!(
-                    "left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})",
-                    labels.owner
-                ));
-                // Not dismissed: the watchdog sees the end of this process and cleans up.
-                std::process::exit(130);
-            }
-            _ => {
-                let removed = workspace.empty(|folder| clean.empty(folder));
-                if let Err(error) = removed {
-                    say(&format!("warning: the folder `{}` could not be removed: {error}", workspace.root()));
-                }
-                // The lock's file must outlive the watchdog's duplicate of it by nothing: it is removed by the caller.
-                if let Err(error) = watchdog.dismiss() {
-                    say(&format!("warning: the watchdog did not go: {error}"));
-                }
-            }
+        let mut clean = None;
+        let done = self.watched(id, state, workspace, docker, &labels, &watchdog, &mut clean);
+        if let Ok((code, true)) = done {
+            say(&format!(
+                "left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})",
+                labels.owner
+            ));
+            // Neither dismissed nor waited for: the watchdog sees the end of this process and cleans up. Destructors would
+            // remove folders under containers that still run.
+            std::process::exit(i32::from(code));
+        }
+        let removed = workspace.empty(|folder| clean.iter().for_each(|clean: &Cleaner| clean.empty(folder)));
+        if let Err(error) = removed {
+            say(&format!("warning: the folder `{}` could not be removed: {error}", workspace.root()));
+        }
+        if let Err(error) = watchdog.dismiss() {
+            say(&format!("warning: the watchdog did not go: {error}"));
         }
         done.map(|(code, _)| code)
     }
 
+    /// The run under its watchdog: the exit code, and whether it was left with nodes still running. `clean` is filled once
+    /// the helper image is known.
     #[expect(clippy::too_many_arguments, reason = "each is one thing that the steps before have made")]
     fn watched(
         &mut self,
@@ -208,13 +204,21 @@ impl Ready<'_> {
         workspace: &Arc<Workspace>,
         docker: &Docker,
         labels: &Labels,
-        since: &str,
-        collector: String,
         watchdog: &Watchdog,
+        clean: &mut Option<Cleaner>,
     ) -> Result<(u8, bool), Failure> {
+        let engine = docker.engine()?;
+        preflight::check_engine(&engine, &self.settings)?;
+        preflight::resolve_images(docker, &mut self.resolved, &self.active)?;
+        let collector = preflight::collector_id(docker, &self.settings)?;
+        let cleaner =
+            Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
+        self.reap(state, &cleaner);
+        *clean = Some(cleaner);
+
         let register = watchdog.register();
         let events =
-            Events::listen(docker, &labels.owner, since, Arc::clone(&register)).map_err(|error| {
+            Events::listen(docker, &labels.owner, &engine.time, Arc::clone(&register)).map_err(|error| {
                 Failure::infrastructure(format!("`docker events` could not be started: {error}"))
             })?;
         let probe = Labels { node: "probe".to_owned(), ..labels.clone() };
@@ -268,14 +272,14 @@ impl Ready<'_> {
             active: self.active.clone(),
             jobs: self.jobs,
             fail_fast: self.args.fail_fast,
-            limits: self.settings.sandbox.limits(),
+            limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
             log_max: self.settings.sandbox.log_max.bytes(),
             grace: Duration::from_secs(self.settings.sandbox.stop_grace),
             network: self.settings.sandbox.network,
             warnings: self.warnings.clone(),
         };
         if self.args.format == Format::Human {
-            let gates = implied(&self.checked.plan, &self.checked.dag);
+            let gates = implied(&self.checked.plan, &self.checked.dag, &self.active);
             if !gates.is_empty() {
                 say(&format!("implied gates:\n{gates}"));
             }

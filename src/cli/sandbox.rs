@@ -105,12 +105,13 @@ pub fn smoke(args: &SmokeArgs) -> Result<u8, Failure> {
             .help("set `sandbox.images.<runner>` in `kew.toml`"));
     }
     let (docker, _config) = engine()?;
+    let cpus = docker.engine()?.cpus;
     if settings.sandbox.network == Network::Allowlist {
         check_allowlist(&docker)?;
     }
     let mut bad = 0;
     for (runner, image) in images {
-        match smoke_one(&docker, &settings, &image) {
+        match smoke_one(&docker, cpus, &settings, &image) {
             Ok(()) => put(&format!("{runner}: ok ({image})\n")),
             Err(failure) => {
                 bad += 1;
@@ -128,17 +129,20 @@ pub fn smoke(args: &SmokeArgs) -> Result<u8, Failure> {
 }
 
 /// The script that stands in for the agent: the prompt back, and that the agent's user may work where it must.
-const TRIAL: &str = r#"set -e
-cat "$KEW_SMOKE_PROMPT"
-test "$(id -u)" = 1001
-: >/work/.kew-smoke && rm /work/.kew-smoke
-: >"$HOME/x" && rm "$HOME/x"
-: >/tmp/x && rm /tmp/x
-if : 2>/dev/null >/kew-smoke; then echo "the root file system is writable" >&2; exit 1; fi
-command -v git >/dev/null
+const TRIAL: &str = r#"
+fail() { echo "$1" >&2; exit 1; }
+cat "$KEW_SMOKE_PROMPT" || fail "the prompt file cannot be read"
+[ "$(id -u)" = 1001 ] || fail "the user is $(id -u), not 1001"
+[ "$HOME" = /home/agent ] || fail "HOME is $HOME, not /home/agent"
+[ "$(stat -c %a /home/agent)" = 700 ] || fail "the home folder is $(stat -c %a /home/agent), not 0700: make it so in the image"
+for place in /work "$HOME" /tmp; do
+    touch "$place/.kew-smoke" 2>/dev/null && rm "$place/.kew-smoke" || fail "$place cannot be written"
+done
+! touch /kew-smoke 2>/dev/null || fail "the root file system can be written"
+command -v git >/dev/null || fail "there is no git"
 "#;
 
-fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Failure> {
+fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Result<(), Failure> {
     let id = docker.image_id(image)?.ok_or_else(|| {
         Failure::infrastructure(format!("no such image on the engine: `{image}`"))
             .help("`kew sandbox build`, or build your own")
@@ -168,7 +172,7 @@ fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Fa
     let mut argv = build_run_argv(&RunArgv {
         name: &name,
         labels: &labels,
-        limits: &settings.sandbox.limits(),
+        limits: &settings.sandbox.limits(Some(cpus).filter(|cpus| *cpus > 0)),
         network: settings.sandbox.network,
         checkout: work.as_str(),
         credentials: &[],
@@ -184,12 +188,15 @@ fn smoke_one(docker: &Docker, settings: &Settings, image: &str) -> Result<(), Fa
         Failure::infrastructure(error.to_string())
     })?;
     if !answer.ok() {
+        // The client's word on kew's own `--dns` is no news.
+        let said = answer.stderr.lines().filter(|line| !line.starts_with("WARNING: Localhost DNS"));
+        let said: Vec<&str> = said.collect();
         return Err(Failure::infrastructure(format!(
             "exit status {}: {}",
             answer.code.unwrap_or(-1),
-            answer.stderr
+            said.join("; ")
         ))
-        .help("an image needs /bin/sh, git, and a user 1001 that can write /work, $HOME and /tmp"));
+        .help("an image must have /bin/sh, git and the user 1001 with its home /home/agent, 0700"));
     }
     if answer.text() != nonce {
         return Err(Failure::infrastructure("the prompt that came back is not the one that was written")

@@ -31,10 +31,10 @@ pub fn print(which: Which) -> Result<u8, Failure> {
 pub fn text(which: Which) -> String {
     match which {
         Which::Plan => plan::schema::schema_text(),
-        Which::Settings => pretty(&of::<Settings>()),
-        Which::Verdict => pretty(&verdict::schema()),
-        Which::Event => pretty(&of::<Stamped>()),
-        Which::AgentEvent => pretty(&runners::shell::event_schema()),
+        Which::Settings => pretty("kew settings", of::<Settings>()),
+        Which::Verdict => pretty("kew verdict", verdict::schema()),
+        Which::Event => pretty("kew event", of::<Stamped>()),
+        Which::AgentEvent => pretty("kew agent event", runners::shell::event_schema()),
     }
 }
 
@@ -43,7 +43,8 @@ fn of<T: schemars::JsonSchema>() -> schemars::Schema {
     SchemaSettings::draft07().into_generator().into_root_schema_for::<T>()
 }
 
-fn pretty(schema: &schemars::Schema) -> String {
-    let text = serde_json::to_string_pretty(schema).expect("a schema is JSON");
+fn pretty(title: &str, mut schema: schemars::Schema) -> String {
+    schema.insert("title".into(), title.into());
+    let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON");
     format!("{text}\n")
 }

@@ -103,12 +103,7 @@ impl Docker {
         if info.server_version.is_empty() {
             return Err(bad(info.server_errors.join("; ")));
         }
-        Ok(Engine {
-            version: info.server_version,
-            cpus: info.ncpu,
-            memory: info.mem_total,
-            time: info.system_time,
-        })
+        Ok(Engine { version: info.server_version, cpus: info.ncpu, time: info.system_time })
     }
 
     /// Ids of all containers, running or not, that carry this label.
@@ -158,8 +153,6 @@ pub struct Engine {
     pub version: String,
     /// CPUs that it may use.
     pub cpus: u32,
-    /// Memory in bytes.
-    pub memory: u64,
     /// Its clock, RFC 3339.
     pub time: String,
 }
@@ -173,8 +166,6 @@ struct Info {
     server_errors: Vec<String>,
     #[serde(default, rename = "NCPU")]
     ncpu: u32,
-    #[serde(default)]
-    mem_total: u64,
     #[serde(default)]
     system_time: String,
 }

@@ -148,6 +148,12 @@ impl Events {
     }
 }
 
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 fn start(
     docker: &Docker,
     owner: &str,

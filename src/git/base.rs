@@ -238,6 +238,7 @@ impl UserRepo {
         };
         let mut names: Vec<String> =
             answer.text().lines().filter(|name| *name != "HEAD").map(str::to_owned).collect();
+        names.sort();
         names.dedup();
         names.len() == 1
     }

@@ -31,7 +31,7 @@ pub struct CollectLimits {
     pub objects: u32,
     /// Commits.
     pub commits: u32,
-    /// Paths that differ from the input.
+    /// Paths in the tree of the new head.
     pub paths: u32,
 }
 
@@ -42,7 +42,7 @@ impl Default for CollectLimits {
             object_bytes: 100 << 20,
             objects: 500_000,
             commits: 1000,
-            paths: 200_000,
+            paths: 2_000_000,
         }
     }
 }

@@ -52,10 +52,14 @@ check_time() {
     case $1 in 124 | 137) fail 12 "git took too long" ;; esac
 }
 
-for part in "$GIT_DIR" "$GIT_DIR/HEAD" "$GIT_DIR/config" "$GIT_DIR/objects"; do
-    [ ! -L "$part" ] || fail 10 "\`$part\` is a symbolic link"
+# A pipe in place of a file would only cost time; a link is not what git makes.
+[ -d "$GIT_DIR" ] && [ ! -L "$GIT_DIR" ] && [ -d "$GIT_DIR/objects" ] && [ ! -L "$GIT_DIR/objects" ] && [ -e "$GIT_DIR/HEAD" ] ||
+    fail 10 "the checkout is not a repository any more"
+for name in HEAD config packed-refs shallow index; do
+    part=$GIT_DIR/$name
+    [ ! -L "$part" ] || fail 10 "\`.git/$name\` is a symbolic link"
+    [ ! -e "$part" ] || [ -f "$part" ] || fail 10 "\`.git/$name\` is not a file"
 done
-[ -d "$GIT_DIR" ] && [ -f "$GIT_DIR/HEAD" ] && [ -d "$GIT_DIR/objects" ] || fail 10 "the checkout is not a repository any more"
 cd "$root" || fail 10 "the checkout cannot be entered"
 
 within 10 rev-parse --git-dir >/dev/null

@@ -81,9 +81,9 @@ impl Git {
         let git = Self { home: folder.join("home"), global: folder.join("gitconfig"), ..Self::bare_handed() };
         fs::create_dir_all(&git.home).map_err(GitError::io(&git.home))?;
         // Renamed into place: another thread or kew may be reading the old one, which says the same.
-        let draft = folder.join(format!("gitconfig.{}", std::process::id()));
-        fs::write(&draft, argv::global_config(safe)).map_err(GitError::io(&draft))?;
-        fs::rename(&draft, &git.global).map_err(GitError::io(&git.global))?;
+        let draft = tempfile::NamedTempFile::new_in(folder).map_err(GitError::io(folder))?;
+        fs::write(draft.path(), argv::global_config(safe)).map_err(GitError::io(folder))?;
+        draft.persist(&git.global).map_err(|error| GitError::io(&git.global)(error.error))?;
         git.check_version()?;
         Ok(git)
     }

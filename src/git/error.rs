@@ -124,6 +124,9 @@ impl GitError {
             Self::UnknownBase { extent: Extent::OneRef, .. } => Some(
                 "this clone has only one branch: in CI set fetch-depth: 0, else fetch the branch that you mean",
             ),
+            Self::UnknownBase { extent: Extent::Full, .. } => {
+                Some("git branch --all and git tag list what there is; fetch it first if it is not there")
+            }
             Self::Mirror { .. } => Some("it is only a cache: delete it when no kew is running"),
             _ => None,
         }

@@ -7,8 +7,10 @@
 
 use std::{
     collections::HashMap,
+    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    os::unix::ffi::OsStrExt as _,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -109,7 +111,7 @@ impl Quarantine {
                 Held::HistoryRewritten.because(format!("{} does not descend from the input", head.short()))
             );
         }
-        self.check_new_names(input, head, limits)?;
+        self.check_paths(input, head, limits)?;
         Ok(commits)
     }
 
@@ -206,29 +208,34 @@ impl Quarantine {
         Ok(commits)
     }
 
-    /// Looks at the paths that differ. Bounded, because a few small trees can name the same tree a million times.
-    fn check_new_names(
+    /// Looks at the paths of the new tree. As a bounded stream, because a few small trees can name the same tree a million
+    /// times; a diff would gather all of that in memory.
+    fn check_paths(
         &self,
         input: &CommitId,
         head: &CommitId,
         limits: &CollectLimits,
     ) -> Result<(), CollectFault> {
-        let command = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=d"];
-        let args: Vec<&str> = command.into_iter().chain([input.as_str(), head.as_str()]).collect();
+        let listed = self.list(&["ls-tree", "-r", "-z", "--name-only", "--full-tree", head.as_str()])?;
         let mut paths: u32 = 0;
-        for path in BufReader::new(self.list(&args)?).split(0) {
+        for path in BufReader::new(listed).split(0) {
             let path = path.map_err(GitError::io(&self.dir))?;
-            if is_reserved(&path) {
+            if is_reserved(&path) && !self.has_path(input, &path)? {
                 return Err(reserved(&path));
             }
             paths = paths.saturating_add(1);
         }
         if paths > limits.paths {
-            return Err(
-                Held::TooMuch.because(format!("{paths} paths differ, at most {} are taken", limits.paths))
-            );
+            return Err(Held::TooMuch
+                .because(format!("the tree has {paths} paths, at most {} are taken", limits.paths)));
         }
         Ok(())
+    }
+
+    fn has_path(&self, commit: &CommitId, path: &[u8]) -> Result<bool, GitError> {
+        let mut name = OsString::from(format!("{commit}:"));
+        name.push(OsStr::from_bytes(path));
+        Ok(self.git().args(["cat-file", "-e"]).arg(name).run()?.ok())
     }
 
     /// The output of a git command that lists something, as a file rather than in memory.

@@ -6,7 +6,7 @@
 
 use std::{
     ffi::OsString,
-    fs, io,
+    fmt, fs, io,
     io::Read as _,
     os::{fd::OwnedFd, unix::process::CommandExt as _},
     sync::{Arc, mpsc},
@@ -14,10 +14,11 @@ use std::{
     time::Duration,
 };
 
+use super::env::Names;
 use crate::lines::{Line, Lines};
 
 /// What is started. The environment is exactly `env`.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Spawn {
     /// Program, looked up in this process's `PATH` if it has no slash.
     pub program: String,
@@ -27,6 +28,19 @@ pub struct Spawn {
     pub env: Vec<(OsString, OsString)>,
     /// A short name for the threads.
     pub tag: String,
+}
+
+impl fmt::Debug for Spawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, args, env, tag } = self;
+        let mut shown = f.debug_struct("Spawn");
+        shown
+            .field("program", program)
+            .field("args", args)
+            .field("env", &Names(env))
+            .field("tag", tag)
+            .finish()
+    }
 }
 
 /// A running child.

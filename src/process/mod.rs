@@ -1,6 +1,7 @@
 //! Child processes, by duct: `query` for short answers, `child` for streams. No other file names duct.
 
 pub mod child;
+mod env;
 pub mod query;
 
 /// Ends whole process groups; each child leads its own group, so a pid is a group id as long as a member lives.

@@ -5,6 +5,8 @@
 
 use std::{ffi::OsString, fmt, fs, io, os::unix::process::CommandExt as _, path::PathBuf, time::Duration};
 
+use super::env::Names;
+
 /// The user and group that a command runs as; only root may choose another than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunAs {
@@ -23,7 +25,6 @@ enum Stdin {
 }
 
 /// A command to be run to its end.
-#[derive(Debug)]
 pub struct Query {
     program: String,
     args: Vec<OsString>,
@@ -33,6 +34,15 @@ pub struct Query {
     stdout: Option<fs::File>,
     run_as: Option<RunAs>,
     deadline: Duration,
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Query");
+        shown.field("program", &self.program).field("args", &self.args).field("env", &Names(&self.env));
+        shown.field("dir", &self.dir).field("run_as", &self.run_as).field("deadline", &self.deadline);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// How a command ended.

@@ -127,7 +127,7 @@ pub fn summary(head: &SummaryHead, rows: &[SummaryRow]) -> String {
         }
     };
     section(switches(rows));
-    section(rows.iter().filter(|row| row.state != NodeState::Passed).flat_map(|row| stopped(row)).collect());
+    section(rows.iter().filter(|row| row.state != NodeState::Passed).flat_map(stopped).collect());
     section(vec![closing(head, rows)]);
     lines.iter().map(|line| format!("{}\n", defanged(line))).collect()
 }

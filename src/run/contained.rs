@@ -26,7 +26,7 @@ use crate::{
     docker::{
         argv::{Labels, RunArgv, build_run_argv},
         client::{Docker, DockerError},
-        events::Events,
+        events::{Events, Seen},
         sealed::{Access as SealedAccess, Sealed, run_sealed},
     },
     git::{
@@ -374,26 +374,37 @@ impl Contest {
         let (shared, name) = (&self.shared, &self.spec.container);
         let exit = exit.ok();
         let code = exit.and_then(|exit| exit.code);
+        let stopped = lock(&self.control.stop).is_some();
         // A client that never started a container says 125 at once, and no event will come.
-        let refused = code == Some(125) && !client_words.is_empty();
-        let seen =
-            shared.events.wait(name, if refused { Duration::from_millis(100) } else { WORD }, |seen| {
-                seen.died.is_some() && seen.destroyed
-            });
-        let alive = !seen.destroyed && shared.docker.exists(name).unwrap_or(true);
-        // The container outlived its client: nobody heard its end.
-        let lost = alive && seen.died.is_none() && lock(&self.control.stop).is_none() && !refused;
+        let refused = code == Some(125) && !client_words.is_empty() && !shared.events.seen(name).started;
+        let patience = if refused { Duration::from_millis(100) } else { WORD };
+        let seen = shared.events.wait(name, patience, |seen| seen.died.is_some() && seen.destroyed);
         if !seen.destroyed {
+            let alive = shared.docker.exists(name).unwrap_or(true);
             shared.make_gone(name)?;
+            // It outlived its client: nobody heard its end.
+            if alive && seen.died.is_none() && !stopped && !refused {
+                return Ok(EngineEnd {
+                    started: true,
+                    lost: true,
+                    stderr_tail: client_words,
+                    ..EngineEnd::default()
+                });
+            }
         }
         shared.events.forget(name);
-        let gone_unheard = seen.died.is_none() && code.is_none() && lock(&self.control.stop).is_none();
+        // A client that was ended, or that lost the engine, knows no exit status of the container.
+        let unheard = seen.died.is_none() && matches!(code, None | Some(125)) && !stopped && !refused;
         let undrained = exit.is_some_and(|exit| !exit.drained);
         Ok(EngineEnd {
             started: seen.started || seen.died.is_some() || !refused,
             exit: seen.died.or(code),
-            oom: if seen.gap || seen.died.is_none() { seen.oom.then_some(true) } else { Some(seen.oom) },
-            lost: lost || gone_unheard || undrained,
+            oom: match seen {
+                Seen { oom: true, .. } => Some(true),
+                Seen { gap: true, .. } | Seen { died: None, .. } => None,
+                _ => Some(false),
+            },
+            lost: unheard || undrained,
             stderr_tail: client_words,
         })
     }
@@ -453,7 +464,7 @@ fn stop_container(docker: &Docker, control: &Control, how: StopHow) {
                 continue;
             };
             if int_first && docker.signal(&name, "INT").unwrap_or(false) {
-                wait(grace / 2, &over);
+                wait(grace / 2, over);
             }
             let left = grace.saturating_sub(begun.elapsed()).max(Duration::from_secs(1));
             if over() || docker.stop(&name, left).unwrap_or(false) {
@@ -461,7 +472,7 @@ fn stop_container(docker: &Docker, control: &Control, how: StopHow) {
             }
             thread::sleep(Duration::from_millis(100));
         }
-        wait(Duration::from_secs(3), &over);
+        wait(Duration::from_secs(3), over);
     }
     if how == StopHow::Now
         && let Some(name) = lock(&control.collecting).clone()
@@ -476,7 +487,7 @@ fn stop_container(docker: &Docker, control: &Control, how: StopHow) {
             // The container is gone for long and the client does not notice: only now is it ended itself.
             killer.kill();
         }
-        wait(Duration::from_millis(300), &over);
+        wait(Duration::from_millis(300), over);
     }
 }
 

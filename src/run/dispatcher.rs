@@ -6,21 +6,23 @@
 
 use std::time::Duration;
 
+pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
     node::{Progress, Report, Told},
+    reasons,
 };
 use crate::{
     event::RunEvent,
     name::{CommitId, NodeId},
-    outcome::{Kind, StopCause},
+    outcome::{Kind, Outcome, StopCause},
     plan::{
-        dag::{Dag, Why},
+        dag::Dag,
         input::InputFrom,
         spec::{NodeIx, Plan},
     },
     record::NodeState,
-    sched::{End, Sched, Skip, Wait, Waits},
+    sched::{End, Sched, Waits},
     stream::{CostSource, Tokens},
     units,
     verdict::Judged,
@@ -98,50 +100,6 @@ enum Stopping {
     AskedTwice,
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// Everything passed.
-    Passed,
-    /// A node failed.
-    Failed,
-    /// A person must decide.
-    Held,
-    /// Stopped by a person.
-    Interrupted,
-    /// Docker, git, disk or the state failed.
-    Infrastructure,
-}
-
-impl Status {
-    /// The word in state and events.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Held => "held",
-            Self::Interrupted => "interrupted",
-            Self::Infrastructure => "infrastructure",
-        }
-    }
-
-    /// The status of a run whose end could not be written down.
-    pub fn max_with_broken(self) -> Self {
-        if self == Self::Interrupted { self } else { Self::Infrastructure }
-    }
-
-    /// kew's exit code.
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Self::Passed => 0,
-            Self::Failed => 1,
-            Self::Held => 3,
-            Self::Infrastructure => 4,
-            Self::Interrupted => 130,
-        }
-    }
-}
-
 #[derive(Debug, Default)]
 struct Live {
     attempt: u32,
@@ -169,7 +127,6 @@ pub struct Dispatcher<'a> {
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
     cost_at_least: bool,
-    ended: usize,
 }
 
 /// What a dispatcher is made for.
@@ -197,7 +154,7 @@ pub struct Setup<'a> {
 impl<'a> Dispatcher<'a> {
     /// Nothing has started yet.
     pub fn new(setup: Setup<'a>) -> Self {
-        let waits = waits(setup.plan, setup.dag);
+        let waits = Waits::of(setup.dag);
         Self {
             sched: Sched::new(waits, setup.active, setup.jobs),
             live: setup.plan.nodes.iter().map(|_| Live::default()).collect(),
@@ -211,7 +168,6 @@ impl<'a> Dispatcher<'a> {
             tokens: None,
             cost_usd: None,
             cost_at_least: false,
-            ended: 0,
         }
     }
 
@@ -240,12 +196,10 @@ impl<'a> Dispatcher<'a> {
                 self.live[node].silent = Some(now.since);
                 Vec::new()
             }
-            Told::Heard(node) => {
-                self.live[node].silent = self.live[node].silent.map(|_| now.since);
-                Vec::new()
-            }
-            Told::Ran(node) => {
-                self.live[node].silent = None;
+            Told::Heard(node) | Told::Ran(node) => {
+                // Once its container is over it may be silent.
+                let runs = matches!(told, Told::Heard(_));
+                self.live[node].silent = self.live[node].silent.filter(|_| runs).map(|_| now.since);
                 Vec::new()
             }
             Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
@@ -299,11 +253,13 @@ impl<'a> Dispatcher<'a> {
             .collect()
     }
 
-    /// The state cannot be written: nothing starts, everything stops.
+    /// The state cannot be written: nothing starts, everything stops, with a grace. What is being stopped already goes on
+    /// as it was asked to, and a run that a person stopped stays one.
     pub fn broken(&mut self) -> Vec<Action> {
-        let actions = self.interrupt();
-        self.stopping = Stopping::Broken;
-        actions
+        self.stopping = self.stopping.max(Stopping::Broken);
+        self.sched.stop();
+        let running: Vec<NodeIx> = self.sched.running().collect();
+        running.into_iter().filter_map(|node| self.stop_node(node, StopCause::Asked)).collect()
     }
 
     /// Nothing runs and nothing can start.
@@ -316,7 +272,7 @@ impl<'a> Dispatcher<'a> {
         let waiting = self.sched.nodes().filter(|node| self.sched.state(*node) == NodeState::Waiting);
         waiting
             .map(|node| match self.stopping {
-                Stopping::No => (node, NodeState::Waiting, self.waits_reason(node)),
+                Stopping::No => (node, NodeState::Waiting, reasons::waiting(self.plan, &self.sched, node)),
                 Stopping::FailFast => {
                     (node, NodeState::Skipped, "the run stopped at its first failure".to_owned())
                 }
@@ -367,7 +323,7 @@ impl<'a> Dispatcher<'a> {
 
     /// Sums over all ended attempts: tokens, dollars, and whether the dollars are only "at least".
     pub fn spent(&self) -> (Option<Tokens>, Option<f64>, bool) {
-        (self.tokens, self.cost_usd, self.cost_at_least && self.ended > 0)
+        (self.tokens, self.cost_usd, self.cost_at_least)
     }
 
     fn progress(&self, progress: Progress) -> RunEvent {
@@ -393,12 +349,15 @@ impl<'a> Dispatcher<'a> {
         Some(Action::Stop { node, cause, how: self.gently(node) })
     }
 
-    fn ended(&mut self, report: Box<Report>, now: Now) -> Vec<Action> {
+    fn ended(&mut self, mut report: Box<Report>, now: Now) -> Vec<Action> {
         let node = report.node;
         if self.sched.state(node) != NodeState::Running || self.live[node].attempt != report.attempt {
             return Vec::new();
         }
         self.add_up(&report);
+        if self.plan.nodes[node].reviews.is_some() {
+            fail_closed(&mut report);
+        }
         let end = end_of(&report);
         let live = &mut self.live[node];
         live.deadline = None;
@@ -423,7 +382,7 @@ impl<'a> Dispatcher<'a> {
             self.hold_subject(node, subject, &report, &mut follow);
         }
         for skip in skips {
-            let reason = self.skip_reason(&skip);
+            let reason = reasons::skipped(self.plan, &skip);
             self.live[skip.node].reason = Some(reason.clone());
             follow.push(Action::Node { node: skip.node, state: NodeState::Skipped, reason: reason.clone() });
             let id = self.plan.nodes[skip.node].id.clone();
@@ -487,7 +446,6 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn add_up(&mut self, report: &Report) {
-        self.ended += 1;
         if let Some(tokens) = report.account.tokens() {
             *self.tokens.get_or_insert_default() += tokens;
         }
@@ -495,8 +453,7 @@ impl<'a> Dispatcher<'a> {
             *self.cost_usd.get_or_insert(0.0) += usd;
         }
         // An attempt whose container never ran spent nothing.
-        let ran = report.exit.is_some() || report.account.session.is_some() || report.cost_usd().is_some();
-        self.cost_at_least |= ran && report.cost_source() == CostSource::Unknown;
+        self.cost_at_least |= report.ran && report.cost_source() == CostSource::Unknown;
     }
 
     fn source(&self, node: NodeIx) -> Source {
@@ -517,55 +474,27 @@ impl<'a> Dispatcher<'a> {
             }
         }
     }
+}
 
-    fn skip_reason(&self, skip: &Skip) -> String {
-        format!("{} {}", self.rule(skip.because), skip.state.word())
+/// A reviewer that voted neither way never counts as passed, whatever else was said.
+fn fail_closed(report: &mut Report) {
+    if report.outcome.kind.state() != NodeState::Passed {
+        return;
     }
-
-    fn waits_reason(&self, node: NodeIx) -> String {
-        let Some(wait) = self.sched.waits_for(node) else { return "waits".to_owned() };
-        let state = match self.sched.state(wait.node) {
-            NodeState::Passed => "asks for changes",
-            other => other.word(),
-        };
-        format!("{} {state}", self.rule(wait))
-    }
-
-    /// `needs `x`, which is …` without the end.
-    fn rule(&self, wait: Wait) -> String {
-        let id = &self.plan.nodes[wait.node].id;
-        match wait.why {
-            Why::Written => format!("needs `{id}`, which is"),
-            Why::Subject => format!("reviews `{id}`, which is"),
-            Why::Gate => {
-                let subject =
-                    self.plan.nodes[wait.node].reviews.map(|subject| self.plan.nodes[subject].id.to_string());
-                format!("gated by `{id}`, the reviewer of `{}`, which is", subject.unwrap_or_default())
-            }
-        }
-    }
+    let reason = match &report.verdict {
+        Some((Judged::Approve(_) | Judged::RequestChanges(_), _)) => return,
+        Some((held @ Judged::Held(_), _)) => held.summary(),
+        None => "missing: no verdict was read".to_owned(),
+    };
+    report.outcome = Outcome::new(Kind::Held, reason);
 }
 
 fn end_of(report: &Report) -> End {
     match (report.outcome.kind.state(), &report.verdict) {
         (NodeState::Passed, Some((Judged::RequestChanges(_), _))) => End::ChangesRequested,
-        // A reviewer without an approval never counts as passed, whatever else was said.
-        (NodeState::Passed, Some((Judged::Held(_), _))) | (NodeState::Held, _) => End::Held,
         (NodeState::Passed, _) => End::Passed,
+        (NodeState::Held, _) => End::Held,
         (NodeState::Cancelled, _) => End::Cancelled,
         _ => End::Failed,
     }
-}
-
-/// Needs, the subject of a reviewer, and the gates that no need has already waited for.
-fn waits(plan: &Plan, dag: &Dag) -> Waits {
-    let of = |node: NodeIx| {
-        let needs = dag.needs(node).iter().map(|need| Wait { node: need.node, why: need.why });
-        let mut on: Vec<Wait> = needs.collect();
-        let known: std::collections::HashSet<NodeIx> = on.iter().map(|wait| wait.node).collect();
-        let gates = dag.gate_edges(node).iter().filter(|gate| !known.contains(gate));
-        on.extend(gates.map(|&node| Wait { node, why: Why::Gate }));
-        on
-    };
-    Waits { on: (0..plan.nodes.len()).map(of).collect() }
 }

@@ -8,15 +8,17 @@ pub mod dispatcher;
 pub mod executor;
 pub mod ledger;
 pub mod node;
+mod pool;
+mod reasons;
 pub mod scripted;
 pub mod signals;
+mod status;
 pub mod watchdog;
 
 use std::{
     collections::HashMap,
     io,
-    sync::{Arc, Mutex, mpsc as std_mpsc},
-    thread,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -27,6 +29,7 @@ use self::{
     executor::{Executor, NodeSpec, StopHow},
     ledger::{Ledger, LedgerError, Observer, Shelf},
     node::{Job, Report, Review, Told},
+    pool::Pool,
     signals::Signals,
 };
 use crate::{
@@ -154,6 +157,9 @@ pub fn unix_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
+/// Why kew stops an attempt, once it does; shared with the attempt's thread.
+type StopMark = Arc<Mutex<Option<StopCause>>>;
+
 struct Driver<'a> {
     run: &'a Run<'a>,
     dispatcher: Dispatcher<'a>,
@@ -161,7 +167,7 @@ struct Driver<'a> {
     executor: Arc<dyn Executor>,
     ledger: &'a mut dyn Ledger,
     observer: &'a mut dyn Observer,
-    stops: HashMap<NodeIx, (AttemptKey, Arc<Mutex<Option<StopCause>>>)>,
+    stops: HashMap<NodeIx, (AttemptKey, StopMark)>,
     begun: Instant,
     seq: u64,
     last_told: Instant,
@@ -215,7 +221,10 @@ impl Driver<'_> {
     fn perform(&mut self, actions: Vec<Action>) {
         for action in actions {
             let done = match action {
-                Action::Launch(launch) => self.launch(launch),
+                Action::Launch(launch) => {
+                    self.launch(launch);
+                    Ok(())
+                }
                 Action::Ended { report, state, started } => self.record_end(&report, state, started),
                 Action::Node { node, state, reason } => {
                     let key = self.key(node, 0);
@@ -249,13 +258,14 @@ impl Driver<'_> {
         }
     }
 
-    fn launch(&mut self, launch: Launch) -> Result<(), LedgerError> {
+    fn launch(&mut self, launch: Launch) {
         let (node, setup) = (&self.run.plan.nodes[launch.node], &self.run.nodes[launch.node]);
         let key = self.key(launch.node, launch.attempt);
         let container = format!("kew-{}-{}-{}-{}", self.run.id, node.id, launch.attempt, fresh(4));
-        let recorded = match &self.broken {
-            Some(error) => Err(error.clone()),
-            None => self.ledger.attempt_started(&AttemptStart {
+        let stop = StopMark::default();
+        self.stops.insert(launch.node, (key.clone(), Arc::clone(&stop)));
+        if self.broken.is_none() {
+            let recorded = self.ledger.attempt_started(&AttemptStart {
                 key: key.clone(),
                 round: 1,
                 tries: 1,
@@ -265,10 +275,15 @@ impl Driver<'_> {
                 container: container.clone(),
                 prompt_digest: crate::digest::sha256_hex(&node.prompt),
                 started: unix_ms(),
-            }),
-        };
-        let stop = Arc::new(Mutex::new(None));
-        self.stops.insert(launch.node, (key.clone(), Arc::clone(&stop)));
+            });
+            if let Err(error) = recorded {
+                self.store_broke(error);
+            }
+        }
+        if self.broken.is_some() {
+            // The attempt is not on record, so it must not run: it is launched stopped, and its report ends it.
+            self.stop(launch.node, StopCause::Asked, StopHow::Now);
+        }
         self.tell(RunEvent::NodeStarted {
             node: node.id.clone(),
             attempt: launch.attempt,
@@ -305,12 +320,7 @@ impl Driver<'_> {
             step_cap: setup.step_cap,
             stop,
         };
-        if recorded.is_err() {
-            // The attempt is not on record, so it must not run: it is launched stopped, and its report ends it.
-            self.stop(launch.node, StopCause::Asked, StopHow::Now);
-        }
         self.pool.run(job);
-        recorded
     }
 
     fn stop(&mut self, node: NodeIx, cause: StopCause, how: StopHow) {
@@ -367,29 +377,7 @@ impl Driver<'_> {
                 _ => RunEvent::NodeSkipped { node: id, reason },
             });
         }
-        let mut status = self.dispatcher.status();
-        if left {
-            status = Status::Interrupted;
-        }
-        let row = RunEnd {
-            run: self.run.id.clone(),
-            status: status.word().to_owned(),
-            exit_code: i32::from(status.exit_code()),
-            ended: unix_ms(),
-        };
-        if let Err(error) = self.ledger.run_ended(&row) {
-            self.broken.get_or_insert(error);
-            status = status.max_with_broken();
-        }
-        let (tokens, cost_usd, cost_at_least) = self.dispatcher.spent();
-        self.tell(RunEvent::RunEnded {
-            status: status.word().to_owned(),
-            exit_code: i32::from(status.exit_code()),
-            duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
-            tokens,
-            cost_usd,
-            cost_at_least,
-        });
+        let status = self.conclude(if left { Status::Interrupted } else { self.dispatcher.status() });
         let leftovers: HashMap<NodeIx, (NodeState, String)> = self
             .dispatcher
             .leftovers()
@@ -406,11 +394,50 @@ impl Driver<'_> {
         Ended { status, nodes, left, broken: self.broken.clone() }
     }
 
+    /// Writes the end down, then tells it. Each of the two writes may still turn a good end into a bad one; the row is the
+    /// last thing written, so a state that broke before it holds a run without an end.
+    fn conclude(&mut self, mut status: Status) -> Status {
+        let mut last = self.stamp(self.run_ended(status));
+        if let Err(error) = self.ledger.event(&last) {
+            self.broken.get_or_insert(error);
+            status = status.max_with_broken();
+            last.event = self.run_ended(status);
+        }
+        let row = RunEnd {
+            run: self.run.id.clone(),
+            status: status.word().to_owned(),
+            exit_code: i32::from(status.exit_code()),
+            ended: last.time,
+        };
+        if let Err(error) = self.ledger.run_ended(&row) {
+            self.broken.get_or_insert(error);
+            status = status.max_with_broken();
+            last.event = self.run_ended(status);
+        }
+        self.observer.event(&last);
+        status
+    }
+
+    fn run_ended(&self, status: Status) -> RunEvent {
+        let (tokens, cost_usd, cost_at_least) = self.dispatcher.spent();
+        RunEvent::RunEnded {
+            status: status.word().to_owned(),
+            exit_code: i32::from(status.exit_code()),
+            duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
+            tokens,
+            cost_usd,
+            cost_at_least,
+        }
+    }
+
+    fn stamp(&mut self, event: RunEvent) -> Stamped {
+        self.seq += 1;
+        Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event }
+    }
+
     fn tell(&mut self, event: RunEvent) {
         self.last_told = Instant::now();
-        self.seq += 1;
-        let stamped =
-            Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event };
+        let stamped = self.stamp(event);
         if !matches!(stamped.event, RunEvent::NodeProgress { .. } | RunEvent::Heartbeat { .. })
             && let Err(error) = self.ledger.event(&stamped)
         {
@@ -459,57 +486,4 @@ fn findings(judged: &Judged) -> String {
         Judged::Held(_) => Ok("[]".to_owned()),
     };
     findings.expect("findings are plain text and numbers, which JSON can hold")
-}
-
-/// Threads that nodes live on, made as they are needed and used again.
-struct Pool {
-    executor: Arc<dyn Executor>,
-    shelf: Arc<dyn Shelf>,
-    tell: mpsc::Sender<Told>,
-    jobs: std_mpsc::Sender<Job>,
-    queue: Arc<Mutex<std_mpsc::Receiver<Job>>>,
-    idle: Arc<std::sync::atomic::AtomicUsize>,
-    made: usize,
-}
-
-impl Pool {
-    fn new(executor: Arc<dyn Executor>, shelf: Arc<dyn Shelf>, tell: mpsc::Sender<Told>) -> Self {
-        let (jobs, queue) = std_mpsc::channel();
-        Self {
-            executor,
-            shelf,
-            tell,
-            jobs,
-            queue: Arc::new(Mutex::new(queue)),
-            idle: Arc::default(),
-            made: 0,
-        }
-    }
-
-    /// Hands a job to a thread that has nothing to do, or to a new one: never more than run at once.
-    fn run(&mut self, job: Job) {
-        use std::sync::atomic::Ordering;
-        let taken =
-            self.idle.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |idle| idle.checked_sub(1)).is_ok();
-        if !taken {
-            self.made += 1;
-            let (executor, shelf) = (Arc::clone(&self.executor), Arc::clone(&self.shelf));
-            let (tell, queue, idle) = (self.tell.clone(), Arc::clone(&self.queue), Arc::clone(&self.idle));
-            let life = move || {
-                loop {
-                    let job = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
-                    let Ok(job) = job else { return };
-                    let freed = Arc::clone(&idle);
-                    node::live(&*executor, &*shelf, job, &tell, move || {
-                        freed.fetch_add(1, Ordering::SeqCst);
-                    });
-                }
-            };
-            thread::Builder::new()
-                .name(format!("kew-node-{}", self.made))
-                .spawn(life)
-                .expect("the system can make a thread for each node that runs at once");
-        }
-        self.jobs.send(job).expect("the queue lives as long as the pool");
-    }
 }

@@ -3,23 +3,22 @@
 //! It decides nothing about other nodes and writes no rows; the report says all that the dispatcher must know. Invariant:
 //! whatever happens, exactly one report is sent.
 
+mod listener;
+
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
+    panic::{self, AssertUnwindSafe},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use tokio::sync::mpsc::Sender;
 
+use self::listener::Listener;
 use super::{
     executor::{Collected, Executor, NodeSpec, Sink, Source, Trouble},
-    ledger::{LineLog, Shelf},
+    ledger::Shelf,
 };
 use crate::{
     docker::argv::Network,
-    lines::Line,
     name::{CommitId, NodeId},
     outcome::{Kind, Outcome, StopCause, judge_end, judge_work},
     plan::spec::{Commits, NodeIx, VerdictBy},
@@ -27,7 +26,7 @@ use crate::{
         Runner,
         brief::{self, BriefFacts, Egress, ReviewerFacts},
     },
-    stream::{Account, CostSource, StreamEvent, Tokens},
+    stream::{Account, CostSource, Tokens},
     verdict::{self, Expected, FoundAt, Judged, SidecarFault},
 };
 
@@ -76,7 +75,7 @@ pub enum Told {
     Progress(Progress),
     /// Its container starts; the deadline counts from here.
     Started(NodeIx),
-    /// It said something; told at most once per [`HEARD_EVERY`].
+    /// It said something; told at most once a second.
     Heard(NodeIx),
     /// Its container is over: it may be silent now.
     Ran(NodeIx),
@@ -116,6 +115,8 @@ pub struct Report {
     pub collected: Collected,
     /// Exit status of the container.
     pub exit: Option<i32>,
+    /// The container ran, or may have: it can have spent something.
+    pub ran: bool,
     /// What its stream added up to.
     pub account: Account,
     /// Zero cost by definition.
@@ -159,6 +160,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         input: None,
         collected: Collected::default(),
         exit: None,
+        ran: false,
         account: Account::default(),
         free: job.runner.free(),
         verdict: None,
@@ -166,8 +168,15 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         warnings: Vec::new(),
         files: None,
     };
-    if let Err(outcome) = steps(executor, shelf, &job, tell, &mut report) {
-        report.outcome = outcome;
+    // A bug in one node must not hang the run: whatever happens, a report is sent.
+    let lived = panic::catch_unwind(AssertUnwindSafe(|| steps(executor, shelf, &job, tell, &mut report)));
+    match lived {
+        Ok(Ok(())) => {}
+        Ok(Err(outcome)) => report.outcome = outcome,
+        Err(_) => {
+            let reason = "kew itself failed in this node; its message is above";
+            report.outcome = Outcome::new(Kind::Infrastructure, reason);
+        }
     }
     if let Some(StopCause::Asked) = &*lock(&job.stop)
         && report.outcome.kind != Kind::Passed
@@ -186,9 +195,9 @@ fn steps(
     tell: &Sender<Told>,
     report: &mut Report,
 ) -> Result<(), Outcome> {
-    let progress = |phase| {
-        Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd: None, activity: None })
-    };
+    let cost_usd = job.runner.free().then_some(0.0);
+    let progress =
+        |phase| Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd, activity: None });
     let _ = tell.blocking_send(progress("checkout"));
     let mut files = shelf.attempt(&job.spec.key).map_err(|error| disk("the log folder", &error))?;
     report.files = Some(files.path());
@@ -199,43 +208,22 @@ fn steps(
     let prompt = render_prompt(job, &input);
     files.prompt(&prompt).map_err(|error| disk("the prompt's copy", &error))?;
 
-    let stream = Arc::new(Stream {
-        node: job.node,
-        runner: job.runner,
-        tell: tell.clone(),
-        log_max: job.log_max,
-        step_cap: job.step_cap,
-        heard: Mutex::new(Instant::now()),
-        out: Mutex::new(Out {
-            log: files.stdout().map_err(|error| disk("the log", &error))?,
-            account: Account::default(),
-            events: Vec::new(),
-            texts: Texts::default(),
-            activity: None,
-            told: Instant::now(),
-            lines: 0,
-            broken: None,
-        }),
-        err: Mutex::new(Err {
-            log: files.stderr().map_err(|error| disk("the log", &error))?,
-            tail: String::new(),
-            broken: None,
-        }),
-        alarmed: AtomicBool::new(false),
-    });
-    let sink: Arc<dyn Sink> = stream.clone();
+    let listener = Arc::new(Listener::new(job, tell, &mut *files)?);
+    let sink: Arc<dyn Sink> = listener.clone();
     let end = attempt.run(&prompt, sink);
     let _ = tell.blocking_send(Told::Ran(job.node));
+    report.ran =
+        listener.began() && end.as_ref().map_or(true, |end| end.started || end.lost || end.exit != Some(125));
 
-    let (account, summary, tail, lines) = stream.close()?;
-    report.account = account;
-    report.summary = summary;
+    let heard = listener.close()?;
+    report.account = heard.account;
+    report.summary = heard.summary;
     let mut end = end.map_err(of_trouble)?;
     report.exit = end.exit;
     if end.stderr_tail.is_empty() {
-        end.stderr_tail = tail;
+        end.stderr_tail = heard.tail;
     }
-    if blind(&report.account, lines) {
+    if heard.lines > 0 && report.account.untold() {
         report.warnings.push(format!(
             "no line that it wrote means anything to the runner `{}`, so neither its end nor its cost is known; is it the image of another runner?",
             job.runner.name()
@@ -274,11 +262,6 @@ fn steps(
         report.verdict = Some((judged, digest));
     }
     Ok(())
-}
-
-/// It wrote to stdout, and nothing of it told anything.
-fn blind(account: &Account, lines: u64) -> bool {
-    lines > 0 && account.untold()
 }
 
 /// A job whose exit status is its verdict, with a status that is none: held, since 124 and above say how it ended, not
@@ -339,207 +322,4 @@ fn disk(what: &str, error: &std::io::Error) -> Outcome {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// How often a running node tells where it stands.
-const TELL_EVERY: Duration = Duration::from_millis(250);
-/// How often it tells that it said something.
-pub const HEARD_EVERY: Duration = Duration::from_secs(1);
-/// How many steps in a row an agent with a [cap](crate::runners::Runner::step_cap) may take that use no token at all: one
-/// whose connection is cut again and again goes on like that for ever, at no visible cost.
-pub const EMPTY_STEPS: u32 = 25;
-
-/// A node's two streams: each line to its log, then to its meaning.
-struct Stream {
-    node: NodeIx,
-    runner: &'static dyn Runner,
-    tell: Sender<Told>,
-    log_max: u64,
-    step_cap: Option<u32>,
-    heard: Mutex<Instant>,
-    out: Mutex<Out>,
-    err: Mutex<Err>,
-    alarmed: AtomicBool,
-}
-
-struct Out {
-    log: Box<dyn LineLog>,
-    account: Account,
-    events: Vec<StreamEvent>,
-    texts: Texts,
-    activity: Option<String>,
-    told: Instant,
-    /// Lines that say something.
-    lines: u64,
-    broken: Option<std::io::Error>,
-}
-
-struct Err {
-    log: Box<dyn LineLog>,
-    tail: String,
-    broken: Option<std::io::Error>,
-}
-
-/// The last words: the last text of an agent, the last lines of a job.
-#[derive(Default)]
-struct Texts {
-    last: std::collections::VecDeque<String>,
-}
-
-impl Texts {
-    /// Lines of a job, or texts of an agent, that are remembered.
-    const KEEP: usize = 20;
-    /// The longest summary, in bytes.
-    const CAP: usize = 4096;
-
-    fn push(&mut self, text: &str) {
-        if self.last.len() == Self::KEEP {
-            self.last.pop_front();
-        }
-        self.last.push_back(text.chars().take(Self::CAP).collect());
-    }
-
-    fn summary(&self, kind: crate::runners::Kind, result: Option<&str>) -> Option<String> {
-        let text = match (result, kind) {
-            (Some(text), _) => text.to_owned(),
-            (None, crate::runners::Kind::Job) => {
-                self.last.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
-            }
-            (None, crate::runners::Kind::Agent) => self.last.back()?.clone(),
-        };
-        let start = text.len().saturating_sub(Self::CAP);
-        let start = (start..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-        let text = text[start..].trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-}
-
-impl Stream {
-    /// Flushes the logs; a log that could not be written is the node's end.
-    fn close(&self) -> Result<(Account, Option<String>, String, u64), Outcome> {
-        let (mut out, mut err) = (lock(&self.out), lock(&self.err));
-        let broken = out.broken.take().or(err.broken.take());
-        let broken = broken.or(out.log.flush().err()).or(err.log.flush().err());
-        if let Some(error) = broken {
-            return Err(disk("the log", &error));
-        }
-        let text = out.account.result.as_ref().and_then(|result| result.text.as_deref());
-        let summary = out.texts.summary(self.runner.kind(), text);
-        Ok((out.account.clone(), summary, err.tail.clone(), out.lines))
-    }
-
-    fn alarm(&self, cause: StopCause) {
-        if !self.alarmed.swap(true, Ordering::Relaxed) {
-            let _ = self.tell.blocking_send(Told::MustStop(self.node, cause));
-        }
-    }
-
-    fn heard(&self) {
-        let mut heard = lock(&self.heard);
-        if heard.elapsed() >= HEARD_EVERY {
-            *heard = Instant::now();
-            // A full channel has news of this node, or will soon be asked again.
-            let _ = self.tell.try_send(Told::Heard(self.node));
-        }
-    }
-
-    fn cap_steps(&self, account: &Account) {
-        let Some(cap) = self.step_cap else { return };
-        let why = if account.empty_steps() >= EMPTY_STEPS {
-            format!("its last {EMPTY_STEPS} steps used no token: it goes on without an answer of the model")
-        } else if account.steps() > cap {
-            format!("it took more than {cap} steps")
-        } else {
-            return;
-        };
-        self.alarm(StopCause::StepCap(why));
-    }
-
-    fn meaning(&self, out: &mut Out, line: &[u8]) {
-        out.lines += u64::from(!line.trim_ascii().is_empty());
-        let mut events = std::mem::take(&mut out.events);
-        self.runner.parse_line(line, &mut events);
-        let mut news = false;
-        for event in events.drain(..) {
-            match &event {
-                StreamEvent::Text { text } => {
-                    out.texts.push(text);
-                    out.activity = Some(text.clone());
-                }
-                StreamEvent::Tool { name, detail } => out.activity = Some(format!("{name} {detail}")),
-                StreamEvent::Retry { status: Some(status @ (401 | 403)), .. } => {
-                    self.alarm(StopCause::CredentialRefused(*status))
-                }
-                _ => {}
-            }
-            out.account.apply(&event);
-            news = true;
-        }
-        out.events = events;
-        if news {
-            self.cap_steps(&out.account);
-        }
-        if news && out.told.elapsed() >= TELL_EVERY {
-            out.told = Instant::now();
-            let told = Told::Progress(Progress {
-                node: self.node,
-                phase: "running",
-                tokens: out.account.tokens(),
-                cost_usd: out.account.cost_usd(),
-                activity: out.activity.as_ref().map(|text| text.chars().take(200).collect()),
-            });
-            // The loop may be busy; a lost progress line is no loss.
-            let _ = self.tell.try_send(told);
-        }
-    }
-}
-
-impl Sink for Stream {
-    fn stdout(&self, line: Line<'_>) {
-        self.heard();
-        let mut out = lock(&self.out);
-        if out.broken.is_some() || out.log.size() > self.log_max {
-            return;
-        }
-        match out.log.line(line) {
-            Ok(masked) => self.meaning(&mut out, &masked),
-            Err(error) => {
-                let cause = StopCause::LogCap(format!("the log could not be written: {error}"));
-                out.broken = Some(error);
-                return self.alarm(cause);
-            }
-        }
-        if out.log.size() > self.log_max {
-            self.alarm(StopCause::LogCap(format!("it wrote more than {} bytes to stdout", self.log_max)));
-        }
-    }
-
-    fn stderr(&self, line: Line<'_>) {
-        self.heard();
-        let mut err = lock(&self.err);
-        if err.broken.is_some() || err.log.size() > self.log_max {
-            return;
-        }
-        match err.log.line(line) {
-            Ok(masked) => {
-                let text = String::from_utf8_lossy(&masked);
-                let text = text.trim();
-                if !text.is_empty() {
-                    err.tail = text.chars().take(300).collect();
-                }
-            }
-            Err(error) => {
-                let cause = StopCause::LogCap(format!("the log could not be written: {error}"));
-                err.broken = Some(error);
-                return self.alarm(cause);
-            }
-        }
-        if err.log.size() > self.log_max {
-            self.alarm(StopCause::LogCap(format!("it wrote more than {} bytes to stderr", self.log_max)));
-        }
-    }
-
-    fn started(&self) {
-        let _ = self.tell.blocking_send(Told::Started(self.node));
-    }
 }

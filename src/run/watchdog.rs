@@ -138,9 +138,12 @@ fn clean_up(watched: &Watched, clients: &[(u32, u64)]) -> u8 {
         match docker.containers(&label) {
             Ok(containers) if containers.is_empty() => {
                 if quiet_since.get_or_insert_with(Instant::now).elapsed() >= QUIET {
-                    let _ = fs::remove_dir_all(&watched.workspace);
-                    let _ = fs::remove_file(&watched.lock);
-                    return 0;
+                    // A folder that this user may not remove is left with its lock, by which the next kew finds it.
+                    if fs::remove_dir_all(&watched.workspace).is_ok() || !watched.workspace.exists() {
+                        let _ = fs::remove_file(&watched.lock);
+                        return 0;
+                    }
+                    return 1;
                 }
             }
             Ok(containers) => {

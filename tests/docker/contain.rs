@@ -9,7 +9,12 @@ fn docker_from_inside_a_node_everything_is_closed() {
     let mut rig = Rig::new();
     rig.env.insert("GITHUB_TOKEN".into(), "ghp_not_for_agents".into());
     rig.env.insert("ANTHROPIC_API_KEY".into(), "sk-not-for-shell".into());
+    // The docker client would hand these to every container.
+    std::fs::create_dir(rig.root.join(".docker")).unwrap();
+    let proxies = r#"{"proxies":{"default":{"httpProxy":"http://user:password@proxy.example:3128"}}}"#;
+    std::fs::write(rig.root.join(".docker/config.json"), proxies).unwrap();
     let script = r#"
+env | grep -ci proxy | sed 's/^/proxies: /'
 echo "uid $(id -u) gid $(id -g)"
 grep -E '^(CapEff|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr '\t' ' '
 touch /x 2>/dev/null && echo "root writable" || echo "root read-only"
@@ -29,6 +34,7 @@ timeout 3 bash -c 'exec 3<>/dev/tcp/172.17.0.1/22' 2>/dev/null && echo "host rea
     ran.expect(0);
     let seen = rig.output(ran.run_id().unwrap(), "inside");
     insta::assert_snapshot!(seen, @r"
+    proxies: 0
     uid 1001 gid 1001
     CapEff: 0000000000000000
     CapBnd: 0000000000000000

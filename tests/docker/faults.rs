@@ -144,3 +144,19 @@ fn docker_two_runs_at_once_do_not_disturb_each_other() {
     first.end().expect(0);
     rig.no_checkouts();
 }
+
+#[test]
+fn docker_a_folder_that_a_mount_cannot_carry_stops_the_run() {
+    for name in ["with:colon", "with space", "with,comma"] {
+        let rig = Rig::new();
+        let odd = rig.root.join(name);
+        fs::create_dir(&odd).unwrap();
+        rig.settings(&format!(
+            "[sandbox]\ncheckout_dir = \"{odd}\"\n[sandbox.images]\nshell = \"kew-shell:latest\"\n"
+        ));
+        let ran = rig.run(&rig.plan("[nodes.a]\nprompt = 'true'\n"));
+        ran.expect(4);
+        assert!(ran.stderr.contains("characters that a mount cannot carry"), "{}", ran.stderr);
+        assert!(fs::read_dir(&odd).unwrap().next().is_none());
+    }
+}

@@ -111,3 +111,40 @@ fn docker_a_container_removed_from_outside_fails_its_node() {
     ran.expect(1);
     rig.nothing_left(&ran);
 }
+
+#[test]
+fn docker_what_a_kew_left_without_its_watchdog_is_reaped_by_the_next() {
+    let rig = Rig::new();
+    let plan = rig.plan("[nodes.a]\nprompt = 'sleep 300'\n");
+    let running = rig.start(&plan);
+    let run = running.wait_for_container("a");
+    // The machine's power goes: nobody is left to clean up.
+    let watchdog = format!("__watchdog .*{}", rig.checkouts);
+    assert!(std::process::Command::new("pkill").args(["-KILL", "-f", &watchdog]).status().unwrap().success());
+    running.signal("KILL");
+    let _ = running.end();
+    assert!(!containers(&format!("kew.run={run}")).is_empty(), "this test kills the watchdog too");
+    let output = rig.kew(&["run", rig.plan("[nodes.b]\nprompt = 'true'\n").as_str()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains(&format!("removed what the dead run {run} left")), "{stderr}");
+    assert_eq!(containers(&format!("kew.run={run}")), "");
+    rig.no_checkouts();
+}
+
+#[test]
+fn docker_no_process_of_a_run_is_left() {
+    let rig = Rig::new();
+    let ran = rig.run(&rig.plan("[nodes.a]\nprompt = 'echo a > a; git add a; git commit -qm a'\n"));
+    ran.expect(0);
+    // Its docker clients, its `docker events` and its watchdog all name the workspace or the run.
+    for pattern in [rig.checkouts.as_str(), ran.run_id().unwrap()] {
+        let left = std::process::Command::new("pgrep").args(["-af", pattern]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&left.stdout), "", "processes are left");
+    }
+    let mut bad = Rig::new();
+    bad.env.insert("KEW_SANDBOX__COLLECTOR".into(), "kew-no-such-collector".into());
+    bad.run(&bad.plan("[nodes.a]\nprompt = 'true'\n")).expect(4);
+    let left = std::process::Command::new("pgrep").args(["-af", bad.checkouts.as_str()]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "processes are left");
+}

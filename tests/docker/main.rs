@@ -7,6 +7,7 @@ mod commits;
 mod contain;
 mod demo;
 mod faults;
+mod images;
 mod kill;
 mod origins;
 mod rig;

@@ -1,3 +1,5 @@
+//! The environment and the first arguments of every host git, exactly.
+
 use std::ffi::OsStr;
 
 use camino::Utf8Path;

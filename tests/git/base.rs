@@ -1,3 +1,5 @@
+//! The user's repository and the base of a run, by every name that a commit may have.
+
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, process::Command};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -71,7 +73,8 @@ fn an_unknown_base_in_a_clone_that_lacks_history_says_how_to_get_it() {
     assert!(hint.unwrap().contains("fetch-depth: 0") && hint.unwrap().contains("--unshallow"));
     assert_eq!(extent("single").0, Extent::OneRef);
     assert!(extent("single").1.unwrap().contains("fetch-depth: 0"));
-    assert_eq!(extent("full"), (Extent::Full, None));
+    assert_eq!(extent("full").0, Extent::Full);
+    assert!(!extent("full").1.unwrap().contains("fetch-depth"));
 }
 
 #[test]
@@ -111,7 +114,7 @@ fn partial_clones_are_refused_with_the_remedy() {
     git(&partial, &["config", "--unset", "remote.origin.partialclonefilter"]);
     git(&partial, &["fetch", "-q", "--refetch"]);
     git(&partial, &["config", "--unset", "remote.origin.promisor"]);
-    if git(&partial, &["config", "--get", "--default=", "extensions.partialclone"]) != "" {
+    if !git(&partial, &["config", "--get", "--default=", "extensions.partialclone"]).is_empty() {
         git(&partial, &["config", "--unset", "extensions.partialclone"]);
     }
     assert_eq!(open(&partial).resolve(None).unwrap(), head(&world.user()));

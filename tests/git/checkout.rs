@@ -1,3 +1,5 @@
+//! The clone that a container works in: what it holds, what it shares, and who may write to it.
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -132,12 +134,12 @@ fn filters_and_submodules_of_the_repository_do_not_run() {
     let trace = world.root.join("ran");
     commit(&user, ".gitattributes", "*.bin filter=lfs\n");
     commit(&user, "a.bin", "version https://git-lfs.github.com/spec/v1\n");
-    git(&user, &["config", "filter.lfs.smudge", &format!("touch {trace}")]);
-    git(&user, &["config", "filter.lfs.required", "true"]);
     commit(&user, ".gitmodules", "[submodule \"s\"]\n\tpath = s\n\turl = ../user\n");
     let id = head(&user);
     git(&user, &["update-index", "--add", "--cacheinfo", &format!("160000,{id},s")]);
     git(&user, &["commit", "-q", "-m", "submodule"]);
+    git(&user, &["config", "filter.lfs.smudge", &format!("touch {trace}")]);
+    git(&user, &["config", "filter.lfs.required", "true"]);
     let kew = world.open();
     let work = kew.checkout(&kew.base(), "work");
     assert!(fs::read_to_string(work.join("a.bin")).unwrap().starts_with("version"));

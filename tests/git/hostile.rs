@@ -72,16 +72,16 @@ fn a_phantom_parent_is_refused_although_the_mirror_has_it() {
     let (kew, base, work) = start(&world);
     kew.mirror.ensure(&kew.user, &private).unwrap();
     let done = commit(&work, "a", "a");
-    let phantom = forge(&work, &rev(&work, &format!("{done}^{{tree}}")), &[&done, &private]);
+    let phantom = forge(&work, &rev(&work, &format!("{done}^{{tree}}")), &[&base, &private]);
     fs::write(work.join(".git/shallow"), format!("{phantom}\n")).unwrap();
     git(&work, &["update-ref", "HEAD", phantom.as_str()]);
-    // The lie cuts off the honest parent too, so the input is not excluded by the packer; the honest objects come, the private do not.
+    // Both parents exist where the pack is judged, and the input is among them.
     assert_eq!(held(kew.collect(&work, &base)), Held::ForeignObjects);
 
-    // The same by a container that lies: exactly the objects that an honest one would have sent.
+    // The same by a container that lies: exactly the new objects.
     let tree = rev(&work, &format!("{done}^{{tree}}"));
     let blob = rev(&work, &format!("{done}:a"));
-    let pack = pack_of(&work, &[&phantom, &done, &tree, &blob]);
+    let pack = pack_of(&work, &[&phantom, &tree, &blob]);
     let path = answer(&kew, &phantom, &pack);
     assert_eq!(held(kew.accept(&path, &base, &CollectLimits::default())), Held::ForeignObjects);
 }

@@ -1,3 +1,5 @@
+//! Commits that come home: one ref per attempt in the user's repository, and nothing else changed there.
+
 use std::fs;
 
 use kew::git::{collect::CollectLimits, error::GitError, land, refs};

@@ -1,3 +1,5 @@
+//! The merge of several results: deterministic, in plan order, and held on a conflict.
+
 use kew::{
     git::{
         land::land_merge,
@@ -33,7 +35,7 @@ fn three_results_give_one_deterministic_commit() {
     let merged = merge_inputs(&kew.mirror, &list).unwrap();
     let mirror = kew.mirror.path();
     assert_eq!(git(mirror, &["ls-tree", "--name-only", merged.as_str()]), "README\na\nb\nc\nsrc");
-    let newest = ["a", "b", "c"].map(|name| git(&world.user(), &["log", "-1", "--format=%ct", name]));
+    let newest = ["a", "b", "c"].map(|name| git(&world.user(), &["log", "-1", "--format=%ct", name, "--"]));
     let facts = git(mirror, &["log", "-1", "--format=%an <%ae> %at %ai|%cn <%ce> %ct|%B", merged.as_str()]);
     let newest = newest.iter().max().unwrap();
     assert!(facts.starts_with(&format!("kew <kew@kew.local> {newest} ")), "{facts}");
@@ -84,18 +86,14 @@ fn a_criss_cross_merges() {
     let user = world.user();
     let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n7\n{last}\n");
     commit(&user, "file", &lines("1", "8"));
-    git(&user, &["branch", "-f", "main", "HEAD"]);
     let a = side(&world, "a", "main", "file", &lines("A", "8"));
     let b = side(&world, "b", "main", "file", &lines("1", "B"));
     git(&user, &["checkout", "-q", "a"]);
     git(&user, &["merge", "-q", "--no-edit", b.as_str()]);
-    let a = {
-        commit(&user, "only-a", "");
-        let _ = a;
-        head(&user)
-    };
+    let first = a;
+    let a = commit(&user, "only-a", "");
     git(&user, &["checkout", "-q", "b"]);
-    git(&user, &["merge", "-q", "--no-edit", "a~2"]);
+    git(&user, &["merge", "-q", "--no-edit", first.as_str()]);
     let b = commit(&user, "only-b", "");
     assert_eq!(git(&user, &["merge-base", "--all", "a", "b"]).lines().count(), 2);
     let kew = world.open();
@@ -107,14 +105,13 @@ fn a_criss_cross_merges() {
 fn a_conflict_lists_the_files_and_whose_they_are() {
     let world = World::new();
     let a = side(&world, "a", "main", "apart", "a");
-    let b = side(&world, "b", "main", "README", "b\n");
+    side(&world, "b", "main", "README", "b\n");
     side(&world, "c", "main", "README", "c\n");
     let c = commit(&world.user(), "dir/with space é", "c");
     git(&world.user(), &["checkout", "-q", "b"]);
-    let b2 = commit(&world.user(), "dir/with space é", "b");
-    let _ = b;
+    let b = commit(&world.user(), "dir/with space é", "b");
     let kew = world.open();
-    let list = inputs(&kew, &[("a", &a), ("b", &b2), ("c", &c)]);
+    let list = inputs(&kew, &[("a", &a), ("b", &b), ("c", &c)]);
     match merge_inputs(&kew.mirror, &list).unwrap_err() {
         error @ MergeError::Conflict { .. } => {
             assert_eq!(error.to_string(), "`c` conflicts with `a`, `b` in `README`, `dir/with space é`");

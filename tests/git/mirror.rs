@@ -1,3 +1,5 @@
+//! kew's cache of the user's repository: only what commits reach, shallow where the source is.
+
 use std::fs;
 
 use kew::git::{context::ObjectFormat, error::GitError, mirror::Mirror};

@@ -1,3 +1,5 @@
+//! Reading single files of a folder that somebody hostile owns: plain files up to a cap, and nothing else.
+
 use std::{
     fs,
     os::unix::{

@@ -11,5 +11,6 @@ mod images;
 mod kill;
 mod origins;
 mod rig;
+mod strangers;
 mod stream;
 mod verdicts;

@@ -7,10 +7,11 @@
 set -uo pipefail
 
 here="$(cd "$(dirname "$0")" && pwd)"
-images=(collector shell agent)
+agents=(agent opencode pi hermes)
+images=(collector shell "${agents[@]}")
 case "${1-}" in
 "") ;;
---no-agent) images=(collector shell) ;;
+--no-agent) images=(collector shell) agents=() ;;
 *) sed -n 's/^# usage: /usage: /p' "$0" >&2; exit 2 ;;
 esac
 [ "$(id -u)" = 0 ] || { echo "check: needs root: a checkout must belong to uid 1001" >&2; exit 2; }
@@ -131,7 +132,8 @@ for short in "${images[@]}"; do
     check "$image: its layers are read" grep -q 'usr/bin/git$' "$scratch/files"
     same "$image: no CA, registry or account file in any layer" "" \
         "$(grep -E '(extra-ca|bundle)\.pem|^fetch/|pip\.conf|\.npmrc$|/npmrc$|\.netrc$|\.docker/|\.gitconfig$|\.ssh/|\.aws/|id_rsa|\.claude|usr/local/share/ca-certificates/.|\.kew-' "$scratch/files")"
-    same "$image: no Python" "" "$(grep -E '(^|/)bin/(python|pip)[0-9.]*$' "$scratch/files")"
+    [ "$short" = hermes ] ||
+        same "$image: no Python" "" "$(grep -E '(^|/)bin/(python|pip)[0-9.]*$' "$scratch/files")"
     run --entrypoint /bin/sh "$dir" "$image" -c '
         [ -e /etc/ssl/certs/ca-certificates.crt ] || exit 0
         cat /usr/share/ca-certificates/*/*.crt | grep -c BEGIN; grep -c BEGIN /etc/ssl/certs/ca-certificates.crt'
@@ -238,18 +240,73 @@ signalled() { # SIGNAL STATUS
 signalled TERM 143
 signalled INT 130
 
-# --- the agent ------------------------------------------------------------------------------------------------------
+# --- the agents -------------------------------------------------------------------------------------------------------
+
+# The exact version, out of its lock file.
+pinned() { # agent|opencode|pi|hermes
+    if [ -f "$here/$1-package.json" ]; then
+        sed -n '/"dependencies"/,/}/s/.*": "\([0-9.]*\)".*/\1/p' "$here/$1-package.json"
+    else
+        sed -n "s/^$1-agent==\([0-9.]*\).*/\1/p" "$here/$1-requirements.txt"
+    fi
+}
+
+for short in "${agents[@]}"; do
+    image="kew-$short" program="$short"
+    [ "$short" != agent ] || program=claude
+    docker image inspect "$image" >/dev/null 2>&1 || continue
+    same "$image: entrypoint" "[/usr/local/bin/kew-$short-entrypoint]" "$(docker image inspect -f '{{.Config.Entrypoint}}' "$image")"
+    no_prompt "$image"
+    checkout
+    run --network none --entrypoint bash "$dir" "$image" -c "$program --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1"
+    same "$image: the pinned agent" "$(pinned "$short")" "$out"
+    run --network none --entrypoint bash "$dir" "$image" -c 'node -v | cut -d. -f1; npm -v >/dev/null && npx -v >/dev/null && uv --version | cut -d" " -f1
+        command -v node npm uv git curl jq ps | tr "\n" " "'
+    same "$image: tools" "v22 uv /usr/local/bin/node /usr/local/bin/npm /usr/local/bin/uv /usr/bin/git /usr/bin/curl /usr/bin/jq /usr/bin/ps" "$(echo $out)"
+done
+
+# Layers up to the tools that all agents share are the same.
+shared_layers() { docker image inspect -f '{{join .RootFS.Layers "\n"}}' "$1"; }
+if [ ${#agents[@]} = 4 ] && docker image inspect kew-opencode kew-pi >/dev/null 2>&1; then
+    # Base image, three steps, the tools.
+    same "kew-opencode and kew-pi share their common layers" "$(shared_layers kew-opencode | head -n 6)" "$(shared_layers kew-pi | head -n 6)"
+fi
+
+# The arguments as they came, the prompt on stdin: seen by a stand-in for the agent's program.
+for short in opencode pi; do
+    [[ " ${agents[*]} " == *" $short "* ]] && docker image inspect "kew-$short" >/dev/null 2>&1 || continue
+    checkout $'do "this"\n  and $that'
+    printf '#!/bin/sh\njq -cn --arg stdin "$(cat)" \x27{argv: $ARGS.positional, stdin: $stdin}\x27 --args -- "$@"\nexit 5\n' >"$dir/$short"
+    chmod 0755 "$dir/$short"
+    # The entrypoint looks in the home first.
+    run --network none --entrypoint bash "$dir" "kew-$short" -c "mkdir -p ~/.local/bin && cp /work/$short ~/.local/bin/ && exec kew-$short-entrypoint \"\$@\"" - --model 'a b' '' '*' -- '-x'
+    first='[' && [ "$short" = pi ] || first='["run",'
+    same "kew-$short: the arguments unmodified, the prompt on stdin, the agent's status" \
+        "5|{\"argv\":$first\"--model\",\"a b\",\"\",\"*\",\"--\",\"-x\"],\"stdin\":\"do \\\"this\\\"\\n  and \$that\"}" "$status|$out"
+done
+
+# The prompt of hermes is in no command line, whatever its length.
+if [[ " ${agents[*]} " == *" hermes "* ]] && docker image inspect kew-hermes >/dev/null 2>&1; then
+    checkout "secret-word $(head -c 1000000 /dev/zero | tr '\0' x)"
+    run --network none --entrypoint bash "$dir" kew-hermes -c '
+        kew-hermes-entrypoint --provider openrouter --model a/b >~/out 2>~/err & pid=$!
+        found=0
+        while kill -0 $pid 2>/dev/null; do
+            for file in /proc/[0-9]*/cmdline; do tr "\0" " " <"$file" 2>/dev/null | grep -q "secret-wor[d]" && found=1; done
+            sleep 0.2
+        done
+        wait $pid; echo "status $? found $found lines $(wc -l <~/out)"; cat ~/out'
+    same "kew-hermes: 1 MB of prompt, in no command line, one line of result" "status 1 found 0 lines 1" "$(head -n 1 <<<"$out")"
+    out="$(tail -n 1 <<<"$out")"
+    check "kew-hermes: … which says that it failed" events '.[-1].type == "result" and .[-1].failed'
+fi
+
+# --- kew-agent ------------------------------------------------------------------------------------------------------
 
 if [[ " ${images[*]} " == *" agent "* ]] && docker image inspect kew-agent >/dev/null 2>&1; then
-    same "kew-agent: entrypoint" "[/usr/local/bin/kew-agent-entrypoint]" "$(docker image inspect -f '{{.Config.Entrypoint}}' kew-agent)"
     same "kew-agent: quiet, not updating, few retries" \
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 CLAUDE_CODE_MAX_RETRIES=3 DISABLE_AUTOUPDATER=1" \
         "$(docker image inspect -f '{{range .Config.Env}}{{println .}}{{end}}' kew-agent | grep -E 'CLAUDE|DISABLE' | sort | tr '\n' ' ' | sed 's/ $//')"
-
-    checkout
-    run --entrypoint bash "$dir" kew-agent -c 'node -v | cut -d. -f1; npm -v >/dev/null && npx -v >/dev/null && uv --version | cut -d" " -f1
-        command -v node npm uv claude git curl jq ps | tr "\n" " "'
-    same "kew-agent: tools" "v22 uv /usr/local/bin/node /usr/local/bin/npm /usr/local/bin/uv /usr/local/bin/claude /usr/bin/git /usr/bin/curl /usr/bin/jq /usr/bin/ps" "$(echo $out)"
 
     # The same image with an agent that tells what it was given.
     mkdir "$scratch/fake"
@@ -273,11 +330,8 @@ FAKE
     printf 'another' >"$dir/p"
     KEW_PROMPT_FILE=/work/p run --env KEW_PROMPT_FILE "$dir" "$fake"
     same "kew-agent: KEW_PROMPT_FILE; no argument of its own but --print" '["--print"] another' "$(jq -c .argv <<<"$out") $(jq -r .stdin <<<"$out")"
-    no_prompt "$fake"
 
     checkout "hi"
-    run --entrypoint claude "$dir" kew-agent --version
-    same "kew-agent: the pinned agent" "$(sed -n 's/.*claude-code": "\(.*\)".*/\1/p' "$here/agent-package.json") (Claude Code)" "$out"
     run "$dir" kew-agent --dangerously-skip-permissions --verbose --output-format stream-json --model claude-sonnet-4-5
     check "kew-agent: without a credential the real agent fails with an end marker, in JSON lines" \
         events '.[-1].type == "result" and .[-1].is_error'

@@ -3,6 +3,8 @@
 #
 #   image.sh base     git and the user `agent` (uid and gid 1001: what kew pins the tmpfs home to), /work, no setuid bits
 #   image.sh tools    what a job or an agent expects to find: curl, jq, procps, CA certificates
+#   image.sh search   what agents would else download by themselves: ripgrep, fd
+#   image.sh python   for an agent that is written in it
 #
 # All Dockerfiles begin with the same instructions, so the engine stores these layers once and shares them.
 set -eu
@@ -35,8 +37,17 @@ tools)
     install_packages ca-certificates curl jq procps
     drop_setuid
     ;;
+search)
+    install_packages ripgrep fd-find
+    ln -s fdfind /usr/bin/fd
+    drop_setuid
+    ;;
+python)
+    install_packages python3
+    drop_setuid
+    ;;
 *)
-    echo "usage: image.sh base|tools" >&2
+    echo "usage: image.sh base|tools|search|python" >&2
     exit 2
     ;;
 esac

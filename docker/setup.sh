@@ -8,8 +8,8 @@ usage() {
     cat <<'TEXT'
 usage: setup.sh [--no-agent] [--images A,B] [--no-smoke] [--help]
 
-  --no-agent       leave out kew-agent (the large one)
-  --images A,B     only these of kew-collector, kew-shell, kew-agent
+  --no-agent       only kew-collector and kew-shell (the agents' images are large)
+  --images A,B     only these of kew-collector, kew-shell, kew-agent, kew-opencode, kew-pi, kew-hermes
   --no-smoke       do not start a container of each image
 
 environment:
@@ -159,15 +159,16 @@ find_extra_ca() {
     fi
 }
 
-# The files that an image is made of: its Dockerfile, the files named after it, the common ones.
-inputs_of() { # agent|shell|collector
+# The files that an image is made of: its Dockerfile, the files named after it, the common ones that it copies.
+inputs_of() { # agent|shell|…
     local file
     for file in "$here/$1.Dockerfile" "$here/$1-"* "$here/image.sh" "$here/entrypoint-lib.sh"; do
         [ ! -f "$file" ] || echo "${file##*/}"
     done
+    ! grep -q 'COPY fetch\.sh' "$here/$1.Dockerfile" || printf '%s\n' fetch.sh tools-requirements.txt
 }
 
-build() { # agent|shell|collector
+build() { # agent|shell|…
     local short="$1" image="kew-$1" inputs context="$scratch/context-$1" file started=$SECONDS
     mkdir "$context"
     for file in $(inputs_of "$short"); do
@@ -221,17 +222,28 @@ expect() { # WHAT EXPECTED try.sh's arguments…
     }
 }
 
-smoke() { # agent|shell|collector
-    local image="kew-$1" dir="$scratch/smoke-$1" prompt=$'echo "uid $(id -u)"\nexit 7' version
+# The exact version of an agent, out of its lock file.
+pinned() { # agent|opencode|pi|hermes
+    local file="$here/$1-package.json"
+    if [ -f "$file" ]; then
+        sed -n '/"dependencies"/,/}/s/.*": "\([0-9.]*\)".*/\1/p' "$file"
+    else
+        sed -n "s/^$1-agent==\([0-9.]*\).*/\1/p" "$here/$1-requirements.txt"
+    fi
+}
+
+smoke() { # agent|shell|…
+    local image="kew-$1" dir="$scratch/smoke-$1" prompt=$'echo "uid $(id -u)"\nexit 7' program="$1"
     mkdir "$dir"
     printf '%s\n' "$prompt" >"$dir/.kew-prompt.txt"
     chmod 0444 "$dir/.kew-prompt.txt"
     if is_root; then chown -R 1001:1001 "$dir"; else chmod 0777 "$dir"; fi
     expect "$image does not see the prompt file" "$prompt" --entrypoint cat "$dir" "$image" /work/.kew-prompt.txt
     case "$1" in
-    agent)
-        version="$(sed -n 's/.*claude-code": "\(.*\)".*/\1/p' "$here/agent-package.json")"
-        expect "$image does not start its agent" "$version (Claude Code)" --entrypoint claude "$dir" "$image" --version
+    agent | opencode | pi | hermes)
+        [ "$1" != agent ] || program=claude
+        expect "$image does not start its agent" "$(pinned "$1")" --entrypoint sh "$dir" "$image" -c \
+            "$program --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | head -n 1"
         ;;
     shell)
         expect "$image does not run a script" $'{"type":"output","text":"uid 1001"}\n{"type":"result","exit_code":7}' "$dir" "$image"
@@ -242,7 +254,7 @@ smoke() { # agent|shell|collector
 
 # --- what is asked --------------------------------------------------------------------------------------------------
 
-images=(collector shell agent)
+images=(collector shell agent opencode pi hermes)
 run_smoke=yes
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -260,7 +272,7 @@ while [ $# -gt 0 ]; do
 done
 images=("${images[@]#kew-}")
 for image in "${images[@]}"; do
-    [[ "$image" =~ ^[a-z]+$ && -f "$here/$image.Dockerfile" ]] || { say "no image \`$image\`; there are kew-collector, kew-shell, kew-agent"; exit 2; }
+    [[ "$image" =~ ^[a-z]+$ && -f "$here/$image.Dockerfile" ]] || { say "no image \`$image\`; there are kew-collector, kew-shell, kew-agent, kew-opencode, kew-pi, kew-hermes"; exit 2; }
 done
 
 scratch="$(mktemp -d "${TMPDIR:-/var/tmp}/kew-setup.XXXXXX")"

@@ -3,7 +3,7 @@
 //! figment merges; this file says which keys exist, which of them a repository may not set, and words the errors so that
 //! they name the layer, the key and the remedy. Invariant: a repository can narrow, never open.
 
-use std::{collections::BTreeMap, ffi::OsString};
+use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use figment::{
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     docker::argv::{Limits, Network},
+    runners::{Kind, Runner},
     units::{self, Size},
 };
 
@@ -72,6 +73,12 @@ pub struct Sandbox {
     pub checkout_dir: Option<Utf8PathBuf>,
     /// Seconds between asking an agent to stop and killing it.
     pub stop_grace: u64,
+    /// Seconds that an agent may say nothing before it is stopped as stalled; unset = as long as its runner has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<u64>,
+    /// Steps (answers of the model) that an agent may take before it is stopped as a runaway; unset = as its runner has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_cap: Option<u32>,
 }
 
 /// One toolchain: agents on top of a project's own tools.
@@ -111,6 +118,8 @@ impl Default for Sandbox {
             log_max: size(256 << 20),
             checkout_dir: None,
             stop_grace: 10,
+            idle_timeout: None,
+            step_cap: None,
         }
     }
 }
@@ -317,6 +326,12 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "set it to e.g. 2",
         ));
     }
+    if sandbox.idle_timeout == Some(0) || sandbox.step_cap == Some(0) {
+        return Err(SettingsError::new(
+            "`sandbox.idle_timeout` and `sandbox.step_cap` must be at least 1",
+            "remove them: every runner has sane caps of its own",
+        ));
+    }
     if sandbox.pids_limit == 0 || sandbox.memory.bytes() < 16 << 20 {
         return Err(SettingsError::new(
             "`sandbox.pids_limit` must be at least 1 and `sandbox.memory` at least 16MiB",
@@ -364,6 +379,17 @@ impl Sandbox {
             Some(name) => &self.toolchains.get(name)?.images,
         };
         images.get(runner).map(String::as_str)
+    }
+
+    /// How long a runner's agent may say nothing.
+    pub fn idle(&self, runner: &dyn Runner) -> Option<Duration> {
+        let own = self.idle_timeout.filter(|_| runner.kind() == Kind::Agent).map(Duration::from_secs);
+        own.or(runner.idle_timeout())
+    }
+
+    /// How many steps a runner's agent may take.
+    pub fn steps(&self, runner: &dyn Runner) -> Option<u32> {
+        self.step_cap.filter(|_| runner.kind() == Kind::Agent).or(runner.step_cap())
     }
 
     /// The bounds of a container on an engine with so many CPUs, if that is known.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     name::{NodeId, RunId},
     record::NodeState,
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 /// Version of the event vocabulary (`v` of every JSON line).
@@ -98,6 +98,9 @@ pub enum RunEvent {
         tokens: Option<Tokens>,
         /// US dollars.
         cost_usd: Option<f64>,
+        /// Who says so; `unknown` beside a number makes it "at least".
+        #[serde(default)]
+        cost_source: CostSource,
         /// The commit that it brought.
         head: Option<String>,
         /// How many commits it brought.

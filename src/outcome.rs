@@ -18,6 +18,10 @@ pub enum StopCause {
     Deadline(String),
     /// A log grew past its cap; which, and the cap for people.
     LogCap(String),
+    /// It took more steps than it may, or none that used anything; which, for people.
+    StepCap(String),
+    /// It said nothing for too long; the cap for people.
+    Idle(String),
     /// The agent was retrying with a credential that the provider refuses.
     CredentialRefused(u16),
 }
@@ -57,7 +61,9 @@ pub enum Kind {
     Cancelled,
     /// Its deadline ran out.
     TimedOut,
-    /// It wrote more than it may.
+    /// It said nothing for too long.
+    Stalled,
+    /// It wrote, or went on, more than it may.
     Runaway,
     /// The provider's limit is used up.
     RateLimited,
@@ -93,6 +99,7 @@ impl Kind {
             Self::Passed => "passed",
             Self::Cancelled => "cancelled",
             Self::TimedOut => "timed-out",
+            Self::Stalled => "stalled",
             Self::Runaway => "runaway",
             Self::RateLimited => "rate-limited",
             Self::CredentialRefused => "credential-refused",
@@ -146,8 +153,16 @@ pub fn judge_end(stop: Option<&StopCause>, end: &EngineEnd, account: &Account) -
         _ => None,
     });
     if let Some(status) = refused {
-        let reason = said(result, "the provider refused the credential");
-        return Err(Outcome::new(Kind::CredentialRefused, format!("HTTP {status}: {reason}")));
+        // An agent that was stopped while it retried says only that it was stopped.
+        let retried =
+            account.last_retry.as_ref().filter(|_| result.and_then(|result| result.api_status).is_none());
+        let reason = match retried {
+            Some((_, message)) => message.clone(),
+            None => said(result, "the provider refused the credential"),
+        };
+        let status = format!("HTTP {status}");
+        let reason = if reason.starts_with(&status) { reason } else { format!("{status}: {reason}") };
+        return Err(Outcome::new(Kind::CredentialRefused, reason));
     }
     if end.exit == Some(125) && !end.started {
         let reason = format!("docker could not start the container: {}", tail(&end.stderr_tail));
@@ -184,7 +199,8 @@ fn of_stop(stop: &StopCause) -> Option<Outcome> {
         StopCause::Deadline(length) => {
             Some(Outcome::new(Kind::TimedOut, format!("its timeout of {length} ran out")))
         }
-        StopCause::LogCap(what) => Some(Outcome::new(Kind::Runaway, what.clone())),
+        StopCause::Idle(length) => Some(Outcome::new(Kind::Stalled, format!("it said nothing for {length}"))),
+        StopCause::LogCap(what) | StopCause::StepCap(what) => Some(Outcome::new(Kind::Runaway, what.clone())),
         StopCause::CredentialRefused(_) => None,
     }
 }
@@ -208,14 +224,19 @@ fn of_marker(end: &EngineEnd, account: &Account, result: Option<&RunResult>) -> 
         Some(code) => Some(format!("exit status {code}")),
         None => Some("its exit status is not known".to_owned()),
     };
-    let Some(result) = result else {
+    let Some(result) = result.filter(|result| !(result.ok && result.provisional)) else {
         let exit = exit.unwrap_or_else(|| "exit status 0".to_owned());
         let tail = tail(&end.stderr_tail);
         let tail = if tail.is_empty() { String::new() } else { format!("; it said: {tail}") };
         return Err(failed(format!("no end marker from the agent ({exit}){tail}")));
     };
     if !result.ok {
-        return Err(failed(said(Some(result), "the agent reports an error")));
+        let reason = said(Some(result), "the agent reports an error");
+        // An agent that was killed had no say in it.
+        let killed = end.exit.filter(|code| *code > 128);
+        return Err(failed(
+            killed.map_or_else(|| reason.clone(), |code| format!("{reason} (exit status {code})")),
+        ));
     }
     let denials = account.denials.max(result.denials);
     if denials > 0 {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
     plan::spec::Commits,
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 /// Unix milliseconds, UTC.
@@ -151,6 +151,8 @@ pub struct AttemptEnd {
     pub tokens: Option<Tokens>,
     /// US dollars.
     pub cost_usd: Option<f64>,
+    /// Who says so; unknown beside a number makes it "at least".
+    pub cost_source: CostSource,
     /// Last text, at most 4 KiB.
     pub summary: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 use kew::{
     runners::{Kind, Runner, StopSignal, claude_code::ClaudeCode},
-    stream::{Account, RunResult, RunTotals, StreamEvent, Tokens},
+    stream::{Account, CostSource, RunResult, RunTotals, StreamEvent, Tokens},
 };
 use proptest::prelude::*;
 
@@ -284,7 +284,11 @@ fn a_run_tells_its_steps_in_order() {
             StreamEvent::Result(RunResult {
                 ok: true,
                 text: Some(DONE.into()),
-                totals: Some(RunTotals { tokens: BOTH, cost_usd: Some(0.0054915) }),
+                totals: Some(RunTotals {
+                    tokens: BOTH,
+                    cost_usd: Some(0.0054915),
+                    source: CostSource::ListPrice
+                }),
                 ..RunResult::default()
             }),
         ]

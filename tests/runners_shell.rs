@@ -2,7 +2,7 @@
 
 use kew::{
     runners::{self, Kind, Runner, shell::Shell},
-    stream::{Account, RunResult, RunTotals, StreamEvent, Tokens},
+    stream::{Account, CostSource, RunResult, RunTotals, StreamEvent, Tokens},
 };
 use proptest::prelude::*;
 
@@ -94,17 +94,24 @@ fn an_own_image_can_tell_session_model_tools_and_spend() {
     assert_eq!(account.cost_usd(), Some(0.5));
     assert_eq!(account.tokens(), Some(Tokens { input: 1, output: 1, ..Tokens::default() }));
     let totals = result(line).totals;
-    assert_eq!(totals, Some(RunTotals { tokens: account.tokens().unwrap(), cost_usd: Some(0.5) }));
+    assert_eq!(
+        totals,
+        Some(RunTotals {
+            tokens: account.tokens().unwrap(),
+            cost_usd: Some(0.5),
+            source: CostSource::Estimate
+        })
+    );
 }
 
 #[test]
 fn runners_are_found_by_name() {
     let names: Vec<_> = runners::all().iter().map(|runner| runner.name()).collect();
-    assert_eq!(names, ["claude-code", "shell", "lemonade"]);
+    assert_eq!(names, ["claude-code", "opencode", "pi", "hermes", "shell", "lemonade"]);
     for name in names {
         assert_eq!(runners::find(name).unwrap().name(), name);
     }
-    for name in ["", "claude", "Shell", "opencode", "shell "] {
+    for name in ["", "claude", "Shell", "open-code", "shell "] {
         assert!(runners::find(name).is_none(), "{name}");
     }
 }

@@ -12,7 +12,7 @@ use kew::{
         Store, StoreError,
         db::{SCHEMA_VERSION, refused_file_system},
     },
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 struct Folder {
@@ -110,6 +110,7 @@ fn attempt_end(key: AttemptKey) -> AttemptEnd {
         model_reported: Some("m-1".into()),
         tokens: Some(Tokens { input: 33, output: 77, cache_read: 1000, cache_write: 1050 }),
         cost_usd: Some(0.0054915),
+        cost_source: CostSource::ListPrice,
         summary: Some("done".into()),
     }
 }
@@ -126,6 +127,7 @@ fn bare_end(key: AttemptKey) -> AttemptEnd {
         model_reported: None,
         tokens: None,
         cost_usd: None,
+        cost_source: CostSource::Unknown,
         summary: None,
         ..attempt_end(key)
     }
@@ -444,6 +446,22 @@ fn a_newer_database_is_refused_and_left_alone() {
     assert!(matches!(error, StoreError::Newer { found, known, .. } if found == known + 1), "{error}");
     assert!(error.to_string().contains("was written by a newer kew"), "{error}");
     assert!(error.to_string().contains("`[state] dir`"), "{error}");
+}
+
+#[test]
+fn a_database_without_sources_of_costs_is_brought_up_to_date() {
+    let folder = folder();
+    let mut store = open(&folder);
+    store.start_run(&run_start("r1", 0)).expect("no error");
+    let parser = key("r1", "parser", 1);
+    store.start_attempt(&attempt_start(parser.clone())).expect("no error");
+    store.end_attempt(&attempt_end(parser), NodeState::Passed, None).expect("no error");
+    drop(store);
+    let raw = rusqlite::Connection::open(folder.path.join("dispatch.db")).expect("it opens");
+    raw.execute_batch("ALTER TABLE attempts DROP COLUMN cost_source; PRAGMA user_version = 1").expect("done");
+    drop(raw);
+    let end = open(&folder).run("r1").expect("there").nodes[0].attempts[0].end.clone().expect("ended");
+    assert_eq!((end.cost_usd, end.cost_source), (Some(0.0054915), CostSource::ListPrice));
 }
 
 #[test]

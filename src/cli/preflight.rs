@@ -10,7 +10,7 @@ use camino::Utf8Path;
 
 use super::dry_run::network_of;
 use crate::{
-    config::Settings,
+    config::{Sandbox, Settings},
     docker::{
         argv::{Labels, Network},
         client::{Docker, Engine},
@@ -215,7 +215,7 @@ pub fn probe_mount(
 }
 
 /// The nodes of a run, with everything asked for.
-pub fn setups(nodes: &[Resolved]) -> Vec<NodeSetup> {
+pub fn setups(nodes: &[Resolved], sandbox: &Sandbox) -> Vec<NodeSetup> {
     let of = |node: &Resolved| NodeSetup {
         runner: node.runner,
         image: node.image.clone(),
@@ -223,6 +223,8 @@ pub fn setups(nodes: &[Resolved]) -> Vec<NodeSetup> {
         image_id: node.image_id.clone().unwrap_or_default(),
         credentials: node.credentials.iter().map(|(name, _)| name.clone()).collect(),
         network: node.network,
+        idle: sandbox.idle(node.runner),
+        step_cap: sandbox.steps(node.runner),
     };
     nodes.iter().map(of).collect()
 }

@@ -268,7 +268,7 @@ impl Ready<'_> {
             plan: &self.checked.plan,
             dag: &self.checked.dag,
             base: self.base.clone(),
-            nodes: preflight::setups(&self.resolved),
+            nodes: preflight::setups(&self.resolved, &self.settings.sandbox),
             active: self.active.clone(),
             jobs: self.jobs,
             fail_fast: self.args.fail_fast,

@@ -23,8 +23,30 @@ macro_rules! file {
     };
 }
 
+/// The files of an agent's image: its own, and those that all of them share.
+macro_rules! agent {
+    ($runner:literal, $short:literal, [$($own:literal),*]) => {
+        Recipe {
+            runner: $runner,
+            dockerfile: concat!($short, ".Dockerfile"),
+            files: &[
+                file!("image.sh"),
+                file!("fetch.sh"),
+                file!("tools-requirements.txt"),
+                file!("entrypoint-lib.sh"),
+                (concat!($short, ".Dockerfile"), include_str!(concat!("../../docker/", $short, ".Dockerfile"))),
+                (
+                    concat!($short, "-entrypoint.sh"),
+                    include_str!(concat!("../../docker/", $short, "-entrypoint.sh")),
+                ),
+                $(file!($own)),*
+            ],
+        }
+    };
+}
+
 /// Every image that kew knows how to build.
-pub const RECIPES: [Recipe; 3] = [
+pub const RECIPES: [Recipe; 6] = [
     Recipe {
         runner: "collector",
         dockerfile: "collector.Dockerfile",
@@ -41,19 +63,10 @@ pub const RECIPES: [Recipe; 3] = [
             file!("shell-events.pl"),
         ],
     },
-    Recipe {
-        runner: "claude-code",
-        dockerfile: "agent.Dockerfile",
-        files: &[
-            file!("agent.Dockerfile"),
-            file!("image.sh"),
-            file!("entrypoint-lib.sh"),
-            file!("agent-entrypoint.sh"),
-            file!("agent-package.json"),
-            file!("agent-package-lock.json"),
-            file!("agent-requirements.txt"),
-        ],
-    },
+    agent!("claude-code", "agent", ["agent-package.json", "agent-package-lock.json"]),
+    agent!("opencode", "opencode", ["opencode-package.json", "opencode-package-lock.json"]),
+    agent!("pi", "pi", ["pi-package.json", "pi-package-lock.json"]),
+    agent!("hermes", "hermes", ["hermes-requirements.txt", "hermes-oneshot.py"]),
 ];
 
 /// The recipe for a runner.

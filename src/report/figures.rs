@@ -1,6 +1,9 @@
 //! Numbers for people: tokens, dollars, durations, times. An unknown number is `–`.
 
-use crate::{record::Millis, stream::Tokens};
+use crate::{
+    record::Millis,
+    stream::{CostSource, Tokens},
+};
 
 /// What stands for an unknown number.
 pub const UNKNOWN: &str = "–";
@@ -48,6 +51,19 @@ pub fn usd_sum(sum: Option<f64>, at_least: bool) -> String {
         Some(sum) if at_least => format!("≥ {}", usd(sum)),
         Some(sum) => usd(sum),
     }
+}
+
+/// A cost with who says so: `$0.0055 (list price)`, `≥ $0.0055 (in part unknown)`, `–`.
+pub fn usd_from(sum: Option<f64>, source: CostSource) -> String {
+    let Some(sum) = sum else { return UNKNOWN.into() };
+    let from = match source {
+        CostSource::Free => return usd(sum),
+        CostSource::Provider => "provider",
+        CostSource::ListPrice => "list price",
+        CostSource::Estimate => "estimate",
+        CostSource::Unknown => return format!("≥ {} (in part unknown)", usd(sum)),
+    };
+    format!("{} ({from})", usd(sum))
 }
 
 /// `4s`, `3m 05s`, `1h 02m`, `2d 03h`.

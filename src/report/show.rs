@@ -6,7 +6,7 @@ use camino::Utf8Path;
 
 use super::{
     ci::defanged,
-    figures::{UNKNOWN, count, duration, time, usd},
+    figures::{UNKNOWN, count, duration, time, usd_from},
     summary::node_ref,
 };
 use crate::{
@@ -111,7 +111,7 @@ fn end_lines(end: &AttemptEnd) -> Vec<String> {
         )
     });
     lines.push(field("tokens", &tokens));
-    lines.push(field("cost", &end.cost_usd.map_or(UNKNOWN.into(), usd)));
+    lines.push(field("cost", &usd_from(end.cost_usd, end.cost_source)));
     lines.extend(end.input.as_ref().map(|input| field("input", input.as_str())));
     if let Some(head) = end.head.as_ref().filter(|_| end.commits > 0) {
         lines.push(field("commits", &format!("{}, head {head}", plural(end.commits as usize, "commit"))));

@@ -1,10 +1,11 @@
 //! Each event as one line for people: inert, without time or prefix. `None` for what is only drawn or counted.
 
-use super::figures::{duration, tokens, usd, usd_sum};
+use super::figures::{duration, tokens, usd_sum};
 use crate::{
     event::{RunEvent, Stamped},
     name::NodeId,
     record::NodeState,
+    stream::CostSource,
     text::{cut, inert, plural},
 };
 
@@ -82,6 +83,7 @@ fn ended(event: &RunEvent) -> Option<String> {
         duration_ms,
         tokens: used,
         cost_usd,
+        cost_source,
         commits,
         ..
     } = event
@@ -97,7 +99,11 @@ fn ended(event: &RunEvent) -> Option<String> {
     if let Some(used) = used {
         line.push_str(&format!(", {}", tokens(*used)));
     }
-    line.push_str(&format!(", {}", cost_usd.map_or("cost unknown".into(), usd)));
+    let at_least = *cost_source == CostSource::Unknown;
+    line.push_str(&format!(
+        ", {}",
+        cost_usd.map_or("cost unknown".into(), |usd| usd_sum(Some(usd), at_least))
+    ));
     if *commits > 0 {
         line.push_str(&format!(", {}", plural(*commits as usize, "commit")));
     }

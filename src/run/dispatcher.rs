@@ -23,7 +23,7 @@ use crate::{
     },
     record::NodeState,
     sched::{End, Sched, Waits},
-    stream::Tokens,
+    stream::{CostSource, Tokens},
     units,
     verdict::Judged,
 };
@@ -105,6 +105,8 @@ struct Live {
     attempt: u32,
     started_unix: i64,
     deadline: Option<Duration>,
+    /// Since when it says nothing, while its container runs.
+    silent: Option<Duration>,
     stopping: bool,
     result: Option<CommitId>,
     reason: Option<String>,
@@ -121,6 +123,7 @@ pub struct Dispatcher<'a> {
     stopping: Stopping,
     grace: Duration,
     int_first: Vec<bool>,
+    idle: Vec<Option<Duration>>,
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
     cost_at_least: bool,
@@ -144,6 +147,8 @@ pub struct Setup<'a> {
     pub grace: Duration,
     /// For each node: SIGINT first.
     pub int_first: Vec<bool>,
+    /// For each node: how long it may say nothing.
+    pub idle: Vec<Option<Duration>>,
 }
 
 impl<'a> Dispatcher<'a> {
@@ -159,6 +164,7 @@ impl<'a> Dispatcher<'a> {
             stopping: Stopping::No,
             grace: setup.grace,
             int_first: setup.int_first,
+            idle: setup.idle,
             tokens: None,
             cost_usd: None,
             cost_at_least: false,
@@ -187,6 +193,13 @@ impl<'a> Dispatcher<'a> {
             Told::Progress(progress) => vec![Action::Tell(self.progress(progress))],
             Told::Started(node) => {
                 self.live[node].deadline = self.plan.nodes[node].timeout.map(|timeout| now.since + timeout);
+                self.live[node].silent = Some(now.since);
+                Vec::new()
+            }
+            Told::Heard(node) | Told::Ran(node) => {
+                // Once its container is over it may be silent.
+                let runs = matches!(told, Told::Heard(_));
+                self.live[node].silent = self.live[node].silent.filter(|_| runs).map(|_| now.since);
                 Vec::new()
             }
             Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
@@ -194,28 +207,34 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// The earliest deadline of a running node.
+    /// The earliest time at which a running node must be stopped if nothing comes from it.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.sched
-            .running()
-            .filter(|node| !self.live[*node].stopping)
-            .filter_map(|node| self.live[node].deadline)
-            .min()
+        self.unstopped().flat_map(|node| [self.live[node].deadline, self.idle_deadline(node)]).flatten().min()
     }
 
-    /// Stops the nodes whose deadline has passed.
+    /// Stops the nodes whose deadline has passed, or that have been silent for too long.
     pub fn tick(&mut self, now: Now) -> Vec<Action> {
-        let late: Vec<NodeIx> = self
-            .sched
-            .running()
-            .filter(|node| {
-                !self.live[*node].stopping
-                    && self.live[*node].deadline.is_some_and(|deadline| deadline <= now.since)
+        let passed = |at: Option<Duration>| at.is_some_and(|at| at <= now.since);
+        let late: Vec<(NodeIx, StopCause)> = self
+            .unstopped()
+            .filter_map(|node| {
+                let length = |length: Option<Duration>| length.map(units::show_duration).unwrap_or_default();
+                if passed(self.live[node].deadline) {
+                    return Some((node, StopCause::Deadline(length(self.plan.nodes[node].timeout))));
+                }
+                let idle = passed(self.idle_deadline(node));
+                idle.then(|| (node, StopCause::Idle(length(self.idle[node]))))
             })
             .collect();
-        let length =
-            |node: NodeIx| self.plan.nodes[node].timeout.map(units::show_duration).unwrap_or_default();
-        late.into_iter().filter_map(|node| self.stop_node(node, StopCause::Deadline(length(node)))).collect()
+        late.into_iter().filter_map(|(node, cause)| self.stop_node(node, cause)).collect()
+    }
+
+    fn unstopped(&self) -> impl Iterator<Item = NodeIx> + '_ {
+        self.sched.running().filter(|node| !self.live[*node].stopping)
+    }
+
+    fn idle_deadline(&self, node: NodeIx) -> Option<Duration> {
+        Some(self.live[node].silent? + self.idle[node]?)
     }
 
     /// A person asks to stop: the first time with a grace, the second time at once.
@@ -342,6 +361,7 @@ impl<'a> Dispatcher<'a> {
         let end = end_of(&report);
         let live = &mut self.live[node];
         live.deadline = None;
+        live.silent = None;
         live.stopping = false;
         live.infrastructure = report.outcome.kind == Kind::Infrastructure;
         live.reason.clone_from(&report.outcome.reason);
@@ -393,6 +413,7 @@ impl<'a> Dispatcher<'a> {
             duration_ms: now.unix_ms - self.live[node].started_unix,
             tokens: report.account.tokens(),
             cost_usd: report.cost_usd(),
+            cost_source: report.cost_source(),
             head: report.collected.head.as_ref().map(ToString::to_string),
             commits: report.collected.work.commits,
             git_ref: report.collected.git_ref.clone(),
@@ -428,12 +449,11 @@ impl<'a> Dispatcher<'a> {
         if let Some(tokens) = report.account.tokens() {
             *self.tokens.get_or_insert_default() += tokens;
         }
-        match report.cost_usd() {
-            Some(usd) => *self.cost_usd.get_or_insert(0.0) += usd,
-            // An attempt whose container never ran spent nothing.
-            None if report.ran => self.cost_at_least = true,
-            None => {}
+        if let Some(usd) = report.cost_usd() {
+            *self.cost_usd.get_or_insert(0.0) += usd;
         }
+        // An attempt whose container never ran spent nothing.
+        self.cost_at_least |= report.ran && report.cost_source() == CostSource::Unknown;
     }
 
     fn source(&self, node: NodeIx) -> Source {

@@ -66,6 +66,10 @@ pub struct NodeSetup {
     pub credentials: Vec<EnvName>,
     /// Where it may connect to.
     pub network: Network,
+    /// How long it may say nothing.
+    pub idle: Option<Duration>,
+    /// How many steps it may take.
+    pub step_cap: Option<u32>,
 }
 
 /// A run, ready to go: everything in it is frozen.
@@ -130,6 +134,7 @@ pub fn drive(
         fail_fast: run.fail_fast,
         grace: run.grace,
         int_first: run.nodes.iter().map(|node| node.runner.stop_signal() == StopSignal::Int).collect(),
+        idle: run.nodes.iter().map(|node| node.idle).collect(),
     });
     let mut driver = Driver {
         run,
@@ -312,6 +317,7 @@ impl Driver<'_> {
             brief: node.brief,
             review,
             log_max: self.run.log_max,
+            step_cap: setup.step_cap,
             stop,
         };
         self.pool.run(job);
@@ -340,6 +346,7 @@ impl Driver<'_> {
             model_reported: report.account.model.clone(),
             tokens: report.account.tokens(),
             cost_usd: report.cost_usd(),
+            cost_source: report.cost_source(),
             summary: report.summary.clone(),
         };
         let subject = self.run.plan.nodes[report.node].reviews;

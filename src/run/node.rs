@@ -3,24 +3,22 @@
 //! It decides nothing about other nodes and writes no rows; the report says all that the dispatcher must know. Invariant:
 //! whatever happens, exactly one report is sent.
 
+mod listener;
+
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use tokio::sync::mpsc::Sender;
 
+use self::listener::Listener;
 use super::{
     executor::{Collected, Executor, NodeSpec, Sink, Source, Trouble},
-    ledger::{LineLog, Shelf},
+    ledger::Shelf,
 };
 use crate::{
     docker::argv::Network,
-    lines::Line,
     name::{CommitId, NodeId},
     outcome::{Kind, Outcome, StopCause, judge_end, judge_work},
     plan::spec::{Commits, NodeIx, VerdictBy},
@@ -28,7 +26,7 @@ use crate::{
         Runner,
         brief::{self, BriefFacts, Egress, ReviewerFacts},
     },
-    stream::{Account, StreamEvent, Tokens},
+    stream::{Account, CostSource, Tokens},
     verdict::{self, Expected, FoundAt, Judged, SidecarFault},
 };
 
@@ -51,6 +49,8 @@ pub struct Job {
     pub review: Option<Review>,
     /// The largest log, in bytes.
     pub log_max: u64,
+    /// How many steps it may take.
+    pub step_cap: Option<u32>,
     /// Why kew stops it, once it does.
     pub stop: Arc<Mutex<Option<StopCause>>>,
 }
@@ -75,6 +75,10 @@ pub enum Told {
     Progress(Progress),
     /// Its container starts; the deadline counts from here.
     Started(NodeIx),
+    /// It said something; told at most once a second.
+    Heard(NodeIx),
+    /// Its container is over: it may be silent now.
+    Ran(NodeIx),
     /// Something that kew must stop it for.
     MustStop(NodeIx, StopCause),
     /// It is over.
@@ -131,6 +135,19 @@ impl Report {
     /// US dollars, zero where the runner is free.
     pub fn cost_usd(&self) -> Option<f64> {
         if self.free { Some(0.0) } else { self.account.cost_usd() }
+    }
+
+    /// Who says so. What a stopped agent had told so far is at least what it spent.
+    pub fn cost_source(&self) -> CostSource {
+        let cut = matches!(
+            self.outcome.kind,
+            Kind::Cancelled | Kind::TimedOut | Kind::Stalled | Kind::Runaway | Kind::Infrastructure
+        );
+        match self.account.totals() {
+            _ if self.free => CostSource::Free,
+            None if cut => CostSource::Unknown,
+            _ => self.account.cost_source(),
+        }
     }
 }
 
@@ -191,40 +208,26 @@ fn steps(
     let prompt = render_prompt(job, &input);
     files.prompt(&prompt).map_err(|error| disk("the prompt's copy", &error))?;
 
-    let stream = Arc::new(Stream {
-        node: job.node,
-        runner: job.runner,
-        tell: tell.clone(),
-        log_max: job.log_max,
-        out: Mutex::new(Out {
-            log: files.stdout().map_err(|error| disk("the log", &error))?,
-            account: Account::default(),
-            events: Vec::new(),
-            texts: Texts::default(),
-            activity: None,
-            told: Instant::now(),
-            broken: None,
-        }),
-        err: Mutex::new(Err {
-            log: files.stderr().map_err(|error| disk("the log", &error))?,
-            tail: String::new(),
-            broken: None,
-        }),
-        alarmed: AtomicBool::new(false),
-        began: AtomicBool::new(false),
-    });
-    let sink: Arc<dyn Sink> = stream.clone();
+    let listener = Arc::new(Listener::new(job, tell, &mut *files)?);
+    let sink: Arc<dyn Sink> = listener.clone();
     let end = attempt.run(&prompt, sink);
-    report.ran = stream.began.load(Ordering::SeqCst)
-        && end.as_ref().map_or(true, |end| end.started || end.lost || end.exit != Some(125));
+    let _ = tell.blocking_send(Told::Ran(job.node));
+    report.ran =
+        listener.began() && end.as_ref().map_or(true, |end| end.started || end.lost || end.exit != Some(125));
 
-    let (account, summary, tail) = stream.close()?;
-    report.account = account;
-    report.summary = summary;
+    let heard = listener.close()?;
+    report.account = heard.account;
+    report.summary = heard.summary;
     let mut end = end.map_err(of_trouble)?;
     report.exit = end.exit;
     if end.stderr_tail.is_empty() {
-        end.stderr_tail = tail;
+        end.stderr_tail = heard.tail;
+    }
+    if heard.lines > 0 && report.account.untold() {
+        report.warnings.push(format!(
+            "no line that it wrote means anything to the runner `{}`, so neither its end nor its cost is known; is it the image of another runner?",
+            job.runner.name()
+        ));
     }
     if end.oom == Some(true) {
         report.warnings.push("something in the container ran out of memory".to_owned());
@@ -319,173 +322,4 @@ fn disk(what: &str, error: &std::io::Error) -> Outcome {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// How often a running node tells where it stands.
-const TELL_EVERY: Duration = Duration::from_millis(250);
-
-/// A node's two streams: each line to its log, then to its meaning.
-struct Stream {
-    node: NodeIx,
-    runner: &'static dyn Runner,
-    tell: Sender<Told>,
-    log_max: u64,
-    out: Mutex<Out>,
-    err: Mutex<Err>,
-    alarmed: AtomicBool,
-    began: AtomicBool,
-}
-
-struct Out {
-    log: Box<dyn LineLog>,
-    account: Account,
-    events: Vec<StreamEvent>,
-    texts: Texts,
-    activity: Option<String>,
-    told: Instant,
-    broken: Option<std::io::Error>,
-}
-
-struct Err {
-    log: Box<dyn LineLog>,
-    tail: String,
-    broken: Option<std::io::Error>,
-}
-
-/// The last words: the last text of an agent, the last lines of a job.
-#[derive(Default)]
-struct Texts {
-    last: std::collections::VecDeque<String>,
-}
-
-impl Texts {
-    /// Lines of a job, or texts of an agent, that are remembered.
-    const KEEP: usize = 20;
-    /// The longest summary, in bytes.
-    const CAP: usize = 4096;
-
-    fn push(&mut self, text: &str) {
-        if self.last.len() == Self::KEEP {
-            self.last.pop_front();
-        }
-        self.last.push_back(text.chars().take(Self::CAP).collect());
-    }
-
-    fn summary(&self, kind: crate::runners::Kind, result: Option<&str>) -> Option<String> {
-        let text = match (result, kind) {
-            (Some(text), _) => text.to_owned(),
-            (None, crate::runners::Kind::Job) => {
-                self.last.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
-            }
-            (None, crate::runners::Kind::Agent) => self.last.back()?.clone(),
-        };
-        let start = text.len().saturating_sub(Self::CAP);
-        let start = (start..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-        let text = text[start..].trim();
-        (!text.is_empty()).then(|| text.to_owned())
-    }
-}
-
-impl Stream {
-    /// Flushes the logs; a log that could not be written is the node's end.
-    fn close(&self) -> Result<(Account, Option<String>, String), Outcome> {
-        let (mut out, mut err) = (lock(&self.out), lock(&self.err));
-        let broken = out.broken.take().or(err.broken.take());
-        let broken = broken.or(out.log.flush().err()).or(err.log.flush().err());
-        if let Some(error) = broken {
-            return Err(disk("the log", &error));
-        }
-        let text = out.account.result.as_ref().and_then(|result| result.text.as_deref());
-        let summary = out.texts.summary(self.runner.kind(), text);
-        Ok((out.account.clone(), summary, err.tail.clone()))
-    }
-
-    fn alarm(&self, cause: StopCause) {
-        if !self.alarmed.swap(true, Ordering::Relaxed) {
-            let _ = self.tell.blocking_send(Told::MustStop(self.node, cause));
-        }
-    }
-
-    fn meaning(&self, out: &mut Out, line: &[u8]) {
-        let mut events = std::mem::take(&mut out.events);
-        self.runner.parse_line(line, &mut events);
-        let mut news = false;
-        for event in events.drain(..) {
-            match &event {
-                StreamEvent::Text { text } => {
-                    out.texts.push(text);
-                    out.activity = Some(text.clone());
-                }
-                StreamEvent::Tool { name, detail } => out.activity = Some(format!("{name} {detail}")),
-                StreamEvent::Retry { status: Some(status @ (401 | 403)), .. } => {
-                    self.alarm(StopCause::CredentialRefused(*status))
-                }
-                _ => {}
-            }
-            out.account.apply(&event);
-            news = true;
-        }
-        out.events = events;
-        if news && out.told.elapsed() >= TELL_EVERY {
-            out.told = Instant::now();
-            let told = Told::Progress(Progress {
-                node: self.node,
-                phase: "running",
-                tokens: out.account.tokens(),
-                cost_usd: if self.runner.free() { Some(0.0) } else { out.account.cost_usd() },
-                activity: out.activity.as_ref().map(|text| text.chars().take(200).collect()),
-            });
-            // The loop may be busy; a lost progress line is no loss.
-            let _ = self.tell.try_send(told);
-        }
-    }
-}
-
-impl Sink for Stream {
-    fn stdout(&self, line: Line<'_>) {
-        let mut out = lock(&self.out);
-        if out.broken.is_some() || out.log.size() > self.log_max {
-            return;
-        }
-        match out.log.line(line) {
-            Ok(masked) => self.meaning(&mut out, &masked),
-            Err(error) => {
-                let cause = StopCause::LogCap(format!("the log could not be written: {error}"));
-                out.broken = Some(error);
-                return self.alarm(cause);
-            }
-        }
-        if out.log.size() > self.log_max {
-            self.alarm(StopCause::LogCap(format!("it wrote more than {} bytes to stdout", self.log_max)));
-        }
-    }
-
-    fn stderr(&self, line: Line<'_>) {
-        let mut err = lock(&self.err);
-        if err.broken.is_some() || err.log.size() > self.log_max {
-            return;
-        }
-        match err.log.line(line) {
-            Ok(masked) => {
-                let text = String::from_utf8_lossy(&masked);
-                let text = text.trim();
-                if !text.is_empty() {
-                    err.tail = text.chars().take(300).collect();
-                }
-            }
-            Err(error) => {
-                let cause = StopCause::LogCap(format!("the log could not be written: {error}"));
-                err.broken = Some(error);
-                return self.alarm(cause);
-            }
-        }
-        if err.log.size() > self.log_max {
-            self.alarm(StopCause::LogCap(format!("it wrote more than {} bytes to stderr", self.log_max)));
-        }
-    }
-
-    fn started(&self) {
-        self.began.store(true, Ordering::SeqCst);
-        let _ = self.tell.blocking_send(Told::Started(self.node));
-    }
 }

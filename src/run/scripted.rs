@@ -5,6 +5,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -23,8 +24,10 @@ use crate::{
 pub struct Script {
     /// How long it runs.
     pub runs: Duration,
-    /// Lines of stdout.
+    /// Lines of stdout, which come before that time begins.
     pub stdout: Vec<String>,
+    /// Time before each of them.
+    pub pause: Duration,
     /// Exit status.
     pub exit: i32,
     /// Commits that it brings.
@@ -40,6 +43,7 @@ impl Default for Script {
         Self {
             runs: Duration::ZERO,
             stdout: vec![r#"{"type":"result","exit_code":0}"#.to_owned()],
+            pause: Duration::ZERO,
             exit: 0,
             commits: 0,
             sidecar: None,
@@ -148,6 +152,7 @@ impl Attempt for Played {
         drop(stage);
         sink.started();
         for line in &self.script.stdout {
+            thread::sleep(self.script.pause);
             sink.stdout(Line { bytes: line.as_bytes(), cut: false });
         }
         let until = Instant::now() + self.script.runs;

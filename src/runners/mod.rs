@@ -4,14 +4,21 @@
 
 pub mod brief;
 pub mod claude_code;
+pub mod hermes;
 mod lenient;
+pub mod opencode;
+mod openrouter;
+pub mod pi;
 pub mod shell;
 
+use std::time::Duration;
+
+use self::lenient::Scalar;
 use crate::stream::StreamEvent;
 
 /// Every runner that a plan may name, in the order of the documentation.
 pub fn all() -> &'static [&'static dyn Runner] {
-    &[&claude_code::ClaudeCode, &shell::Shell, &Lemonade]
+    &[&claude_code::ClaudeCode, &opencode::Opencode, &pi::Pi, &hermes::Hermes, &shell::Shell, &Lemonade]
 }
 
 /// The runner of that name.
@@ -62,6 +69,24 @@ pub trait Runner: Send + Sync {
         StopSignal::Term
     }
 
+    /// How long it may say nothing, on either stream, before it counts as stalled; `None` = as long as its timeout.
+    ///
+    /// Silence is normal: some agents say nothing while a tool runs or a request is repeated.
+    fn idle_timeout(&self) -> Option<Duration> {
+        match self.kind() {
+            Kind::Agent => Some(Duration::from_secs(20 * 60)),
+            Kind::Job => None,
+        }
+    }
+
+    /// How many steps (answers of the model) it may take before it counts as a runaway; `None` = any number.
+    fn step_cap(&self) -> Option<u32> {
+        match self.kind() {
+            Kind::Agent => Some(1000),
+            Kind::Job => None,
+        }
+    }
+
     /// Why it cannot run in a container at all, if so.
     fn refusal(&self) -> Option<&'static str> {
         None
@@ -103,6 +128,11 @@ impl Runner for Lemonade {
     fn refusal(&self) -> Option<&'static str> {
         Some("declares no credential that could be used in a container, so it cannot run in one")
     }
+}
+
+/// An HTTP status, if it can be one.
+fn status(scalar: &Scalar<'_>) -> Option<u16> {
+    scalar.whole().and_then(|status| u16::try_from(status).ok())
 }
 
 /// Longest tool detail or error text that is passed on, in bytes.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Runner, one_line};
-use crate::stream::{RunResult, RunTotals, StreamEvent, Tokens};
+use crate::stream::{CostSource, RunResult, RunTotals, StreamEvent, Tokens};
 
 /// One line of stdout of an image that speaks kew's own vocabulary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -118,9 +118,11 @@ impl AgentEvent {
             Self::Session { id } => out.push(StreamEvent::Session { id }),
             Self::Model { name } => out.push(StreamEvent::Model { name }),
             Self::Usage(tokens) => out.push(StreamEvent::Usage { step: None, tokens }),
-            Self::Cost { usd } => {
-                out.extend(dollars(Some(usd)).map(|usd| StreamEvent::StepCost { step: None, usd }))
-            }
+            Self::Cost { usd } => out.extend(dollars(Some(usd)).map(|usd| StreamEvent::StepCost {
+                step: None,
+                usd,
+                source: CostSource::Estimate,
+            })),
             Self::Tool { name, detail } => out.push(StreamEvent::Tool { name, detail: one_line(&detail) }),
             Self::Result(ending) => ending.tell(out),
         }
@@ -131,9 +133,13 @@ impl Ending {
     fn tell(self, out: &mut Vec<StreamEvent>) {
         let ok = self.exit_code == 0;
         let cost_usd = dollars(self.cost_usd);
-        let totals = self.tokens.map(|tokens| RunTotals { tokens, cost_usd });
+        let totals = self.tokens.map(|tokens| RunTotals { tokens, cost_usd, source: CostSource::Estimate });
         if totals.is_none() {
-            out.extend(cost_usd.map(|usd| StreamEvent::StepCost { step: None, usd }));
+            out.extend(cost_usd.map(|usd| StreamEvent::StepCost {
+                step: None,
+                usd,
+                source: CostSource::Estimate,
+            }));
         }
         let said = self.error.map(|error| one_line(&error)).filter(|error| !error.is_empty());
         let error = (!ok).then(|| said.unwrap_or_else(|| format!("exit status {}", self.exit_code)));

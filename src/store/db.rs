@@ -176,7 +176,7 @@ impl Store {
                    reason = :reason, exit = :exit, session = :session, model_reported = :model_reported,
                    tokens_input = :tokens_input, tokens_output = :tokens_output,
                    tokens_cache_read = :tokens_cache_read, tokens_cache_write = :tokens_cache_write,
-                   cost_usd = :cost_usd, summary = :summary
+                   cost_usd = :cost_usd, cost_source = :cost_source, summary = :summary
                  WHERE run = :run AND node = :node AND attempt = :attempt",
                 named_params! {
                     ":run": run.as_str(), ":node": node.as_str(), ":attempt": attempt, ":ended": end.ended,
@@ -186,6 +186,7 @@ impl Store {
                     ":model_reported": end.model_reported, ":tokens_input": input, ":tokens_output": output,
                     ":tokens_cache_read": cache_read, ":tokens_cache_write": cache_write,
                     ":cost_usd": end.cost_usd.filter(|usd| usd.is_finite()), ":summary": end.summary,
+                    ":cost_source": end.cost_source.word(),
                 },
             )
             .doing(doing)?;

@@ -3,7 +3,7 @@
 use crate::{
     name::{AttemptKey, NodeId, RunId},
     record::{AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 /// How many nodes of a run stand where.
@@ -160,7 +160,7 @@ impl NodeDetail {
         for usd in self.ends().filter_map(|end| end.cost_usd) {
             *sum.get_or_insert(0.0) += usd;
         }
-        let unknown = self.attempts.iter().any(|attempt| attempt.cost_usd().is_none());
+        let unknown = self.attempts.iter().any(|attempt| attempt.cost_source() == CostSource::Unknown);
         (sum, unknown)
     }
 
@@ -181,7 +181,7 @@ pub struct AttemptDetail {
 }
 
 impl AttemptDetail {
-    fn cost_usd(&self) -> Option<f64> {
-        self.end.as_ref().and_then(|end| end.cost_usd)
+    fn cost_source(&self) -> CostSource {
+        self.end.as_ref().map_or(CostSource::Unknown, |end| end.cost_source)
     }
 }

@@ -30,6 +30,7 @@ pub fn dispatcher(rig: &Rig) -> Dispatcher<'_> {
         fail_fast: rig.fail_fast,
         grace: Duration::from_secs(7),
         int_first: vec![true; rig.plan.nodes.len()],
+        idle: vec![None; rig.plan.nodes.len()],
     })
 }
 

@@ -186,6 +186,8 @@ impl Rig {
             image_id: format!("sha256:{}", node.runner),
             credentials: Vec::new(),
             network: if node.network_none { Network::None } else { Network::Allowlist },
+            idle: None,
+            step_cap: None,
         };
         let run = Run {
             id: RunId::new("20261201-093000-k3f9").unwrap(),

@@ -1,7 +1,7 @@
 //! The real claude CLI in the real image, against a scripted provider on the docker bridge.
 
 #[path = "../support/mock_llm.rs"]
-mod mock_llm;
+pub mod mock_llm;
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The host's address on docker's default bridge.
-fn bridge() -> IpAddr {
+pub fn bridge() -> IpAddr {
     let config = docker(&["network", "inspect", "bridge", "--format", "{{json (index .IPAM.Config 0)}}"]);
     let config: serde_json::Value = serde_json::from_str(&config).unwrap();
     // Some engines name the gateway, others leave it at the first address of the subnet.

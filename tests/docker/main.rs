@@ -2,6 +2,7 @@
 //! fails without one. Names start with `docker_`, so that they can be chosen and counted.
 
 mod agent;
+mod agents;
 mod commits;
 mod contain;
 mod demo;
@@ -10,5 +11,6 @@ mod images;
 mod kill;
 mod origins;
 mod rig;
+mod strangers;
 mod stream;
 mod verdicts;

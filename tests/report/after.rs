@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{HOSTILE, START, assert_harmless, node, tokens};
+use crate::support::{HOSTILE, START, assert_harmless, node, source, tokens};
 use camino::Utf8Path;
 use kew::{
     name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
@@ -74,6 +74,7 @@ fn attempt(
         model_reported: Some("claude-sonnet-4-5-20250929".into()),
         tokens,
         cost_usd,
+        cost_source: source(cost_usd),
         summary: Some(HOSTILE.into()),
     };
     AttemptDetail { start, end: Some(end), verdict: None }

@@ -3,7 +3,7 @@ use kew::{
     event::{EVENT_VERSION, RunEvent, Stamped},
     name::{NodeId, RunId},
     record::NodeState,
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 /// Escapes, OSC, C1, bidi, zero width, tags, line breaks, and commands of CI systems.
@@ -92,6 +92,7 @@ pub fn ended(
         duration_ms: 185_000,
         tokens: cost_usd.and_then(|_| tokens(2_345, 4_500)),
         cost_usd,
+        cost_source: source(cost_usd),
         head: None,
         commits: u32::from(state == NodeState::Passed) * 2,
         git_ref: None,
@@ -149,4 +150,13 @@ pub fn whole_run() -> Vec<Stamped> {
             },
         ),
     ]
+}
+
+/// Who would say such a cost.
+pub fn source(cost_usd: Option<f64>) -> CostSource {
+    match cost_usd {
+        Some(0.0) => CostSource::Free,
+        Some(_) => CostSource::ListPrice,
+        None => CostSource::Unknown,
+    }
 }

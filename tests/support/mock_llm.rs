@@ -1,8 +1,9 @@
-//! A scripted stand-in for the Anthropic Messages API: plain HTTP on a port of its own, threads, no async, no TLS.
+//! A scripted stand-in for a provider: the Anthropic Messages API and OpenAI's chat completions as OpenRouter has them.
+//! Plain HTTP on a port of its own, threads, no async, no TLS.
 //!
-//! Each `POST /v1/messages` that offers tools takes the next scripted reply; the last one repeats. Everything else that a
-//! client asks (token counts, telemetry, probes, requests without tools) gets a harmless answer and takes none. Bodies,
-//! connections and waits are bounded, and dropping it ends its threads.
+//! Each `POST …/messages` or `POST …/chat/completions` that offers tools takes the next scripted reply; the last one
+//! repeats. Everything else that a client asks (token counts, prices, telemetry, probes, requests without tools) gets a
+//! harmless answer and takes none. Bodies, connections and waits are bounded, and dropping it ends its threads.
 
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
@@ -16,6 +17,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
+
+#[path = "mock_llm/shapes.rs"]
+mod shapes;
+
+use shapes::{Asked, answer, response};
 
 const MAX_BODY: u64 = 32 << 20;
 const MAX_HEAD: u64 = 64 << 10;
@@ -36,11 +42,18 @@ pub const STEP_1: Spend = Spend { input: 11, output: 33, cache_write: 1000, cach
 /// The second.
 pub const STEP_2: Spend = Spend { input: 22, output: 44, cache_write: 50, cache_read: 1000 };
 
+/// What OpenRouter says that each step cost, US dollars: not what a list of prices would give.
+pub const OPENROUTER_COST: f64 = 0.0123;
+
 /// One scripted answer.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// Text, then a call of the tool `Bash` if there is a command, else the end of the turn.
+    /// Text, then a call of the shell tool if there is a command, else the end of the turn.
     Message { text: String, command: Option<String>, spend: Spend },
+    /// The beginning of a message, then the connection is cut.
+    Cut { text: String },
+    /// The connection stays open and nothing comes.
+    Silence,
     /// An API error; `retry_after` in seconds.
     Error { status: u16, message: String, retry_after: Option<u32> },
 }
@@ -64,11 +77,35 @@ impl Request {
     /// It asked for a step of the scripted conversation.
     pub fn scripted(&self) -> bool {
         let tools = self.body.get("tools").and_then(Value::as_array);
-        self.method == "POST" && self.path == "/v1/messages" && tools.is_some_and(|tools| !tools.is_empty())
+        self.api().is_some() && tools.is_some_and(|tools| !tools.is_empty())
+    }
+
+    fn api(&self) -> Option<Api> {
+        match &*self.path {
+            _ if self.method != "POST" => None,
+            path if path.ends_with("/v1/messages") => Some(Api::Anthropic),
+            path if path.ends_with("/chat/completions") => Some(Api::OpenAi),
+            _ => None,
+        }
+    }
+
+    /// The name of the shell among the tools on offer.
+    fn shell(&self) -> String {
+        let tools = self.body.get("tools").and_then(Value::as_array).into_iter().flatten();
+        let names = tools.filter_map(|tool| tool.get("function").unwrap_or(tool).get("name")?.as_str());
+        let known = |name: &&str| ["Bash", "bash", "terminal"].contains(name);
+        names.into_iter().find(known).unwrap_or("Bash").to_owned()
     }
 }
 
-/// One call of `Bash` with the command, then the final text `done`: 33/77/1050/1000 tokens in all.
+/// Whose requests and answers these are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Api {
+    Anthropic,
+    OpenAi,
+}
+
+/// One call of the shell tool with the command, then the final text `done`: 33/77/1050/1000 tokens in all.
 pub fn two_steps(command: &str, done: &str) -> Vec<Reply> {
     vec![
         Reply::Message { text: "I will do it. ".into(), command: Some(command.into()), spend: STEP_1 },
@@ -160,10 +197,10 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     let Some(request) = read_request(stream)? else { return Ok(()) };
     let stream_wanted = request.body.get("stream").and_then(Value::as_bool) == Some(true);
     let model = request.body.get("model").and_then(Value::as_str).unwrap_or("mock").to_owned();
-    let scripted = request.scripted();
-    let messages = request.method == "POST" && request.path == "/v1/messages";
+    let (api, scripted, shell) = (request.api(), request.scripted(), request.shell());
     let head = request.method == "HEAD";
     let counting = request.path.ends_with("/count_tokens");
+    let pricing = request.path.ends_with("/models");
     // Taken together, so that the order of the record is the order of the script.
     let (turn, reply) = {
         let mut requests = shared.requests.lock().expect("no handler panics with the lock");
@@ -171,19 +208,48 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> io::Result<()> {
         let turn = if scripted { shared.served.fetch_add(1, Ordering::SeqCst) } else { 0 };
         (turn, shared.script.get(turn).or(shared.script.last()).filter(|_| scripted))
     };
+    if matches!(reply, Some(Reply::Silence)) {
+        while !shared.stop.load(Ordering::SeqCst) && !gone(stream) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        return Ok(());
+    }
     let aside = Reply::Message {
         text: "ok".into(),
         command: None,
         spend: Spend { input: 0, output: 0, cache_write: 0, cache_read: 0 },
     };
+    let asked = Asked {
+        api: api.unwrap_or(Api::Anthropic),
+        turn,
+        model: &model,
+        shell: &shell,
+        stream: stream_wanted,
+    };
     let response = match reply {
-        Some(reply) => answer(reply, turn + 1, &model, stream_wanted),
-        None if messages => answer(&aside, 0, &model, stream_wanted),
+        Some(reply) => answer(reply, Asked { turn: turn + 1, ..asked }),
+        None if api.is_some() => answer(&aside, asked),
         None if counting => response(200, "application/json", None, &json!({"input_tokens": 0}).to_string()),
+        None if pricing => response(200, "application/json", None, &prices().to_string()),
         None => response(200, "application/json", None, if head { "" } else { "{}" }),
     };
     stream.write_all(response.as_bytes())?;
     stream.flush()
+}
+
+/// The client has closed the connection.
+fn gone(stream: &TcpStream) -> bool {
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(10)));
+    matches!(stream.peek(&mut [0]), Ok(0))
+}
+
+/// OpenRouter's list of models, as far as prices go: US dollars per token.
+fn prices() -> Value {
+    let pricing = json!({
+        "prompt": "0.000003", "completion": "0.000015", "request": "0",
+        "input_cache_read": "0.0000003", "input_cache_write": "0.00000375",
+    });
+    json!({"data": [{"id": "anthropic/claude-sonnet-4.5", "name": "Scripted", "context_length": 200_000, "pricing": pricing}]})
 }
 
 /// `None` if the client sent nothing.
@@ -213,118 +279,6 @@ fn read_request(stream: &TcpStream) -> io::Result<Option<Request>> {
     reader.take(length.min(MAX_BODY)).read_to_end(&mut body)?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
     Ok(Some(Request { method, path, headers, body }))
-}
-
-fn response(status: u16, kind: &str, retry_after: Option<u32>, body: &str) -> String {
-    let retry = retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
-    format!(
-        "HTTP/1.1 {status} Scripted\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n{retry}\
-         request-id: req_mock\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    )
-}
-
-fn answer(reply: &Reply, turn: usize, model: &str, stream: bool) -> String {
-    match reply {
-        Reply::Error { status, message, retry_after } => {
-            let kind = match status {
-                400 => "invalid_request_error",
-                401 => "authentication_error",
-                403 => "permission_error",
-                404 => "not_found_error",
-                429 => "rate_limit_error",
-                529 => "overloaded_error",
-                _ => "api_error",
-            };
-            let body = json!({"type": "error", "error": {"type": kind, "message": message}});
-            response(*status, "application/json", *retry_after, &body.to_string())
-        }
-        Reply::Message { text, command, spend } => {
-            let message = Message { turn, model, text, command: command.as_deref(), spend };
-            if stream {
-                response(200, "text/event-stream", None, &message.events())
-            } else {
-                response(200, "application/json", None, &message.whole().to_string())
-            }
-        }
-    }
-}
-
-struct Message<'a> {
-    turn: usize,
-    model: &'a str,
-    text: &'a str,
-    command: Option<&'a str>,
-    spend: &'a Spend,
-}
-
-impl Message<'_> {
-    fn stop_reason(&self) -> &'static str {
-        if self.command.is_some() { "tool_use" } else { "end_turn" }
-    }
-
-    /// As in the real API, a stream starts with a placeholder where the output count will be.
-    fn usage(&self, output: u64) -> Value {
-        json!({
-            "input_tokens": self.spend.input,
-            "output_tokens": output,
-            "cache_creation_input_tokens": self.spend.cache_write,
-            "cache_read_input_tokens": self.spend.cache_read,
-            "service_tier": "standard",
-        })
-    }
-
-    fn message(&self, content: Value, stop_reason: Value, output: u64) -> Value {
-        json!({
-            "id": format!("msg_mock_{}", self.turn), "type": "message", "role": "assistant", "model": self.model,
-            "content": content, "stop_reason": stop_reason, "stop_sequence": null, "usage": self.usage(output),
-        })
-    }
-
-    fn input(&self) -> Option<Value> {
-        self.command.map(|command| json!({"command": command, "description": "Scripted"}))
-    }
-
-    fn tool(&self, input: &Value) -> Value {
-        json!({"type": "tool_use", "id": format!("toolu_mock_{}", self.turn), "name": "Bash", "input": input})
-    }
-
-    fn whole(&self) -> Value {
-        let mut content = vec![json!({"type": "text", "text": self.text})];
-        content.extend(self.input().map(|input| self.tool(&input)));
-        self.message(content.into(), self.stop_reason().into(), self.spend.output)
-    }
-
-    fn events(&self) -> String {
-        let mut events = vec![
-            json!({"type": "message_start", "message": self.message(json!([]), Value::Null, 1)}),
-            json!({"type": "ping"}),
-            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        ];
-        for word in self.text.split_inclusive(' ') {
-            let delta = json!({"type": "text_delta", "text": word});
-            events.push(json!({"type": "content_block_delta", "index": 0, "delta": delta}));
-        }
-        events.push(json!({"type": "content_block_stop", "index": 0}));
-        if let Some(input) = self.input() {
-            let delta = json!({"type": "input_json_delta", "partial_json": input.to_string()});
-            events.push(
-                json!({"type": "content_block_start", "index": 1, "content_block": self.tool(&json!({}))}),
-            );
-            events.push(json!({"type": "content_block_delta", "index": 1, "delta": delta}));
-            events.push(json!({"type": "content_block_stop", "index": 1}));
-        }
-        events.push(json!({
-            "type": "message_delta",
-            "delta": {"stop_reason": self.stop_reason(), "stop_sequence": null},
-            "usage": {"output_tokens": self.spend.output},
-        }));
-        events.push(json!({"type": "message_stop"}));
-        events
-            .iter()
-            .map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or("")))
-            .collect()
-    }
 }
 
 /// The stand-in checks itself wherever it is used; so no part of it goes unused either.
@@ -374,6 +328,40 @@ mod checks {
             ("/api/event_logging/batch", &Value::Null)
         );
         assert_eq!((requests[4].header("x-api-key"), requests[4].header("y")), (Some("k"), None));
+    }
+
+    #[test]
+    fn openrouter_gets_the_same_script_in_its_own_shape() {
+        let server = MockLlm::start(Ipv4Addr::LOCALHOST.into(), two_steps("ls", "bye")).unwrap();
+        let tools = json!([{"type": "function", "function": {"name": "terminal"}}]);
+        let step = |stream: bool| json!({"model": "m", "stream": stream, "tools": tools}).to_string();
+        assert!(ask(&server, "GET", "/v1/models", "").contains(r#""completion":"0.000015""#));
+        let first = ask(&server, "POST", "/v1/chat/completions", &step(true));
+        assert!(first.contains("text/event-stream") && first.ends_with("data: [DONE]\n\n"), "{first}");
+        for part in [r#"{\"command\":\"ls\""#, r#""name":"terminal""#, r#""finish_reason":"tool_calls""#] {
+            assert!(first.contains(part), "{part}: {first}");
+        }
+        for part in [r#""prompt_tokens":1011"#, r#""cache_write_tokens":1000"#, r#""cost":0.0123"#] {
+            assert!(first.contains(part), "{part}: {first}");
+        }
+        let second = ask(&server, "POST", "/v1/chat/completions", &step(false));
+        assert!(second.contains("application/json") && second.contains(r#""content":"bye""#), "{second}");
+        assert!(server.requests().iter().skip(1).all(Request::scripted));
+    }
+
+    #[test]
+    fn a_cut_answer_does_not_come_to_its_end_and_a_silent_one_is_none() {
+        let script = vec![Reply::Cut { text: "I will not".into() }, Reply::Silence];
+        let server = MockLlm::start(Ipv4Addr::LOCALHOST.into(), script).unwrap();
+        let cut = ask(&server, "POST", "/v1/messages", &step(true));
+        assert!(cut.contains("I ") && !cut.contains("message_stop"), "{cut}");
+        assert!(!cut.contains("content-length") && !cut.contains("message_delta"), "{cut}");
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port())).unwrap();
+        let body = step(true);
+        write!(stream, "POST /v1/messages HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        assert!(stream.read(&mut [0]).is_err(), "nothing comes");
+        drop(server);
     }
 
     #[test]

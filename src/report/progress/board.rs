@@ -9,7 +9,7 @@ use crate::{
     name::NodeId,
     record::{Millis, NodeState},
     store::StateCounts,
-    stream::Tokens,
+    stream::{CostSource, Tokens},
     text::{cut, inert, width},
 };
 
@@ -72,13 +72,13 @@ impl Board {
                     running.doing = defanged(&inert(doing)).into_owned();
                 }
             }
-            RunEvent::NodeEnded { node, state, cost_usd, .. } => {
+            RunEvent::NodeEnded { node, state, cost_usd, cost_source, .. } => {
                 self.set(node, *state);
                 self.running.retain(|running| running.node != *node);
-                match cost_usd {
-                    Some(usd) => *self.cost_usd.get_or_insert(0.0) += usd,
-                    None => self.at_least = true,
+                if let Some(usd) = cost_usd {
+                    *self.cost_usd.get_or_insert(0.0) += usd;
                 }
+                self.at_least |= *cost_source == CostSource::Unknown;
             }
             RunEvent::NodeHeld { node, .. } => self.set(node, NodeState::Held),
             RunEvent::NodeSkipped { node, .. } => self.set(node, NodeState::Skipped),

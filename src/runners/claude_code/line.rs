@@ -11,9 +11,9 @@ use serde::{Deserialize, de::IgnoredAny};
 use crate::{
     runners::{
         lenient::{List, Object, Scalar},
-        one_line,
+        one_line, status,
     },
-    stream::{RunResult, RunTotals, StreamEvent, Tokens},
+    stream::{CostSource, RunResult, RunTotals, StreamEvent, Tokens},
 };
 
 /// What the CLI names as the model of messages that it made up itself, such as API errors.
@@ -94,10 +94,6 @@ impl ApiRetry<'_> {
         let message = self.error.words().unwrap_or("unknown").to_owned();
         out.push(StreamEvent::Retry { status: status(&self.error_status), message });
     }
-}
-
-fn status(scalar: &Scalar<'_>) -> Option<u16> {
-    scalar.whole().and_then(|status| u16::try_from(status).ok())
 }
 
 #[derive(Deserialize)]
@@ -360,8 +356,8 @@ impl End<'_> {
             api_status,
             text: self.result.text().map(str::to_owned),
             denials: u32::try_from(self.permission_denials.0.len()).unwrap_or(u32::MAX),
-            exit_code: None,
             totals: self.totals(),
+            ..RunResult::default()
         }));
     }
 
@@ -400,6 +396,6 @@ impl End<'_> {
         let nothing_used = self.model_usage.0.as_ref().is_some_and(HashMap::is_empty) && tokens.total() == 0;
         let priced = by_model && models.iter().all(|model| model.cost_basis.text() == Some("list"));
         let cost_usd = self.total_cost_usd.number().filter(|usd| *usd >= 0.0 && (priced || nothing_used));
-        Some(RunTotals { tokens, cost_usd })
+        Some(RunTotals { tokens, cost_usd, source: CostSource::ListPrice })
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     name::{AttemptKey, BadName, CommitId, EpicName, NodeId, RunId},
     record::{AttemptEnd, AttemptStart, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
     store::rows::{AttemptDetail, NodeDetail, RunDetail, RunSummary, StateCounts},
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 /// Most candidates that an ambiguous prefix lists.
@@ -43,16 +43,16 @@ impl Store {
             let states = collect(&read, doing, "SELECT state FROM nodes WHERE run = ?1", [id], state)?;
             run.counts = states.into_iter().collect();
             let spent = collect(&read, doing, "SELECT * FROM attempts WHERE run = ?1", [id], |row| {
-                Ok((tokens(row)?, row.get::<_, Option<f64>>("cost_usd")?))
+                Ok((tokens(row)?, row.get::<_, Option<f64>>("cost_usd")?, cost_source(row)?))
             })?;
-            for (tokens, usd) in spent {
+            for (tokens, usd, source) in spent {
                 if let Some(tokens) = tokens {
                     *run.tokens.get_or_insert_default() += tokens;
                 }
-                match usd {
-                    Some(usd) => *run.cost_usd.get_or_insert_default() += usd,
-                    None => run.at_least = true,
+                if let Some(usd) = usd {
+                    *run.cost_usd.get_or_insert_default() += usd;
                 }
+                run.at_least |= source == CostSource::Unknown;
             }
         }
         Ok(runs)
@@ -230,6 +230,7 @@ fn attempt_end(row: &Row<'_>, key: &AttemptKey) -> rusqlite::Result<Option<Attem
         model_reported: row.get("model_reported")?,
         tokens: tokens(row)?,
         cost_usd: row.get("cost_usd")?,
+        cost_source: cost_source(row)?,
         summary: row.get("summary")?,
     }))
 }
@@ -259,6 +260,13 @@ fn tokens(row: &Row<'_>) -> rusqlite::Result<Option<Tokens>> {
         cache_read: count("tokens_cache_read")?.unwrap_or(0),
         cache_write: count("tokens_cache_write")?.unwrap_or(0),
     }))
+}
+
+fn cost_source(row: &Row<'_>) -> rusqlite::Result<CostSource> {
+    let word: Option<String> = row.get("cost_source")?;
+    // A number that is not there has no source, whatever is written beside it.
+    let known = row.get::<_, Option<f64>>("cost_usd")?.is_some();
+    Ok(word.filter(|_| known).map_or(CostSource::Unknown, |word| CostSource::of_word(&word)))
 }
 
 fn state(row: &Row<'_>) -> rusqlite::Result<NodeState> {

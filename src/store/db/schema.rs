@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Version of the tables, kept in `user_version`. A newer one is refused.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(10);
@@ -82,6 +82,7 @@ CREATE TABLE attempts (
   tokens_cache_write INTEGER,
   cost_usd REAL,
   summary TEXT,
+  cost_source TEXT,
   PRIMARY KEY (run, node, attempt),
   FOREIGN KEY (run, node) REFERENCES nodes (run, node) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
@@ -108,6 +109,12 @@ CREATE TABLE events (
   PRIMARY KEY (run, seq)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
+const MIGRATIONS: [&str; 1] = ["
+ALTER TABLE attempts ADD COLUMN cost_source TEXT;
+UPDATE attempts SET cost_source = CASE runner WHEN 'shell' THEN 'free' ELSE 'list-price' END WHERE cost_usd IS NOT NULL;
+"];
 
 /// Where the database lies.
 pub(super) fn path(state_dir: &Utf8Path) -> Utf8PathBuf {
@@ -239,7 +246,7 @@ fn use_wal(connection: &Connection) -> Result<(), StoreError> {
     }
 }
 
-/// Makes the tables of a fresh database; looks again inside the transaction, since another process may have been faster.
+/// Makes the tables of a fresh database, or brings old ones up to date; looks again inside the transaction, since another process may have been faster.
 fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), StoreError> {
     if version(connection)? == SCHEMA_VERSION {
         return Ok(());
@@ -247,9 +254,14 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     let doing = "cannot make the tables";
     let write = connection.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
     refuse_newer(&write, path)?;
-    if version(&write)? == 0 {
-        write.execute_batch(TABLES).doing(doing)?;
-        write.pragma_update(None, "user_version", SCHEMA_VERSION).doing(doing)?;
+    match version(&write)? as usize {
+        0 => write.execute_batch(TABLES).doing(doing)?,
+        found => {
+            for migration in &MIGRATIONS[found - 1..] {
+                write.execute_batch(migration).doing("cannot bring the tables up to date")?;
+            }
+        }
     }
+    write.pragma_update(None, "user_version", SCHEMA_VERSION).doing(doing)?;
     write.commit().doing(doing)
 }

@@ -106,7 +106,7 @@ fn an_own_image_can_tell_session_model_tools_and_spend() {
 
 #[test]
 fn runners_are_found_by_name() {
-    let names: Vec<_> = runners::all().iter().map(|runner| runner.name()).collect();
+    let names: Vec<_> = runners::built_in().iter().map(|runner| runner.name()).collect();
     assert_eq!(names, ["claude-code", "opencode", "pi", "hermes", "shell", "lemonade"]);
     for name in names {
         assert_eq!(runners::find(name).unwrap().name(), name);

@@ -45,7 +45,7 @@ impl<'a> Files<'a> {
 
 impl World for Files<'_> {
     fn runners(&self) -> Vec<String> {
-        runners::all().iter().map(|runner| runner.name().to_owned()).collect()
+        runners::built_in().iter().map(|runner| runner.name().to_owned()).collect()
     }
 
     fn runner(&self, name: &str) -> Option<RunnerFacts> {

@@ -4,6 +4,7 @@
 
 pub mod brief;
 pub mod claude_code;
+pub mod custom;
 pub mod hermes;
 mod lenient;
 pub mod opencode;
@@ -16,14 +17,36 @@ use std::time::Duration;
 use self::lenient::Scalar;
 use crate::stream::StreamEvent;
 
-/// Every runner that a plan may name, in the order of the documentation.
-pub fn all() -> &'static [&'static dyn Runner] {
+/// The runners of kew's own, in the order of the documentation.
+pub fn built_in() -> &'static [&'static dyn Runner] {
     &[&claude_code::ClaudeCode, &opencode::Opencode, &pi::Pi, &hermes::Hermes, &shell::Shell, &Lemonade]
 }
 
-/// The runner of that name.
+/// Every runner that a plan may name: kew's own, then those that the user's settings define.
+#[derive(Clone)]
+pub struct Registry(Vec<&'static dyn Runner>);
+
+impl Registry {
+    /// Kew's own and these.
+    pub fn new(own: Vec<custom::Custom>) -> Self {
+        let own = own.into_iter().map(|runner| -> &'static dyn Runner { Box::leak(Box::new(runner)) });
+        Self(built_in().iter().copied().chain(own).collect())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[&'static dyn Runner] {
+        &self.0
+    }
+
+    /// The runner of that name.
+    pub fn find(&self, name: &str) -> Option<&'static dyn Runner> {
+        self.0.iter().copied().find(|runner| runner.name() == name)
+    }
+}
+
+/// Kew's own runner of that name.
 pub fn find(name: &str) -> Option<&'static dyn Runner> {
-    all().iter().copied().find(|runner| runner.name() == name)
+    built_in().iter().copied().find(|runner| runner.name() == name)
 }
 
 /// What sort of work a runner does; decides defaults of the plan and the form of the brief.

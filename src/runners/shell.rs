@@ -96,13 +96,7 @@ impl Runner for Shell {
     }
 
     fn parse_line(&self, line: &[u8], out: &mut Vec<StreamEvent>) {
-        let line = line.trim_ascii();
-        if line.first() != Some(&b'{') {
-            return;
-        }
-        if let Ok(event) = serde_json::from_slice::<AgentEvent>(line) {
-            event.tell(out);
-        }
+        AgentEvent::read(line, out);
     }
 
     fn free(&self) -> bool {
@@ -111,6 +105,17 @@ impl Runner for Shell {
 }
 
 impl AgentEvent {
+    /// Reads one line of stdout; a line that is no such event means nothing.
+    pub fn read(line: &[u8], out: &mut Vec<StreamEvent>) {
+        let line = line.trim_ascii();
+        if line.first() != Some(&b'{') {
+            return;
+        }
+        if let Ok(event) = serde_json::from_slice::<Self>(line) {
+            event.tell(out);
+        }
+    }
+
     /// What the line means, in the vocabulary of all runners.
     pub fn tell(self, out: &mut Vec<StreamEvent>) {
         match self {

@@ -37,7 +37,7 @@ struct AllImages;
 
 impl World for AllImages {
     fn runners(&self) -> Vec<String> {
-        runners::all().iter().map(|runner| runner.name().to_owned()).collect()
+        runners::built_in().iter().map(|runner| runner.name().to_owned()).collect()
     }
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
         runners::find(name).map(|runner| RunnerFacts { agent: runner.kind() == Kind::Agent, refused: None })

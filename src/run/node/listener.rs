@@ -274,5 +274,8 @@ impl Sink for Listener {
     fn started(&self) {
         self.began.store(true, Ordering::SeqCst);
         let _ = self.tell.blocking_send(Told::Started(self.node));
+        let cost_usd = self.runner.free().then_some(0.0);
+        let running = Progress { node: self.node, phase: "running", tokens: None, cost_usd, activity: None };
+        let _ = self.tell.blocking_send(Told::Progress(running));
     }
 }

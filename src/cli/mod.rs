@@ -7,6 +7,7 @@ mod dry_run;
 mod history;
 mod preflight;
 mod run;
+mod runners;
 mod sandbox;
 mod schema;
 mod setting;
@@ -42,6 +43,8 @@ enum Command {
     /// Build and try the images that agents run in.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
+    /// List the runners, or read a recorded stream as one of them would.
+    Runners(RunnersArgs),
     /// Print a JSON schema.
     Schema(SchemaArgs),
     /// Kept by a run, to clean up behind it should it be killed.
@@ -163,6 +166,38 @@ struct SmokeArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+struct RunnersArgs {
+    #[command(subcommand)]
+    command: Option<RunnersCommand>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// `json`: one object per runner on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunnersCommand {
+    /// Print what kew makes of a recorded stream: session, model, tokens, cost, outcome, lines not understood.
+    Parse(ParseArgs),
+}
+
+#[derive(Debug, Args)]
+struct ParseArgs {
+    /// Whose vocabulary it is.
+    runner: String,
+    /// The recorded stdout of the agent; default: stdin.
+    file: Option<Utf8PathBuf>,
+    /// The exit status that the container had.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    exit: i32,
+    /// `json`: one object on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
 struct SchemaArgs {
     /// Which.
     #[arg(value_enum, default_value = "plan")]
@@ -187,6 +222,10 @@ pub fn main() -> u8 {
         Command::Logs(args) => history::logs(&args),
         Command::Sandbox(SandboxCommand::Build(args)) => sandbox::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
+        Command::Runners(RunnersArgs { command: Some(RunnersCommand::Parse(args)), .. }) => {
+            runners::parse(&args)
+        }
+        Command::Runners(args) => runners::list(&args),
         Command::Schema(args) => schema::print(args.schema),
         Command::Watchdog { host, config, owner, workspace, lock } => {
             return watchdog::keep_watch(&watchdog::Watched { host, config, owner, workspace, lock });

@@ -5,6 +5,7 @@
 pub mod brief;
 pub mod claude_code;
 mod lenient;
+pub mod recording;
 pub mod shell;
 
 use crate::stream::StreamEvent;
@@ -48,11 +49,34 @@ pub trait Runner: Send + Sync {
     /// Arguments after the image, exactly; the image forwards them unmodified.
     fn container_args(&self, model: Option<&str>) -> Vec<String>;
 
-    /// Names of the credentials that are forwarded, and no others. Empty = needs none.
+    /// Names of the credentials that are forwarded, and no others; one of them is enough. Empty = needs none.
+    ///
+    /// In the order of the agent's own preference: of several that are set, the first is the one that it uses.
     fn required_credentials(&self) -> &'static [&'static str];
+
+    /// How to get one of the credentials, for people who have none yet.
+    fn credential_advice(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Whether this runner can route the model; else why not and what it looks like.
     fn route(&self, model: &str) -> Result<(), String>;
+
+    /// What the models that it can route look like, in a few words.
+    fn model_shape(&self) -> &'static str {
+        match self.kind() {
+            Kind::Agent => "as the agent names them",
+            Kind::Job => "none",
+        }
+    }
+
+    /// The agent's program in its image, which answers `--version`; `None` = there is none.
+    fn program(&self) -> Option<&'static str> {
+        match self.kind() {
+            Kind::Agent => Some(self.name()),
+            Kind::Job => None,
+        }
+    }
 
     /// Meanings of one line of stdout (without its newline). Lines that mean nothing, or are no JSON, give nothing.
     fn parse_line(&self, line: &[u8], out: &mut Vec<StreamEvent>);

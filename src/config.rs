@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     docker::argv::{Limits, Network},
+    name::EnvName,
+    runners::{self, Runner},
+    text,
     units::{self, Size},
 };
 
@@ -31,6 +34,10 @@ pub struct Settings {
     /// How agents are contained.
     #[serde(default)]
     pub sandbox: Sandbox,
+    /// Which of a runner's credentials is forwarded, by the name of its variable, where the runner knows several; the others
+    /// stay unset inside. Not from a repository's file.
+    #[serde(default)]
+    pub credentials: BTreeMap<String, String>,
     /// Where kew keeps what it knows.
     #[serde(default)]
     pub state: State,
@@ -167,12 +174,23 @@ impl Layers {
             figment = figment.merge(Toml::file_exact(path.as_std_path()));
         }
         // Every setting lives in a table, so a name without `__` is not one of ours (KEW_PROMPT_FILE is the image's).
-        figment =
-            figment.merge(Env::prefixed("KEW_").filter(|name| name.as_str().contains("__")).split("__"));
+        let env = Env::prefixed("KEW_").filter(|name| name.as_str().contains("__")).split("__").map(named);
+        figment = figment.merge(env);
         let settings: Settings = figment.extract().map_err(|error| reword(&error))?;
         check(&settings)?;
         Ok(settings)
     }
+}
+
+/// Names of runners have a dash where a variable's name can only have an underscore.
+fn named(key: &figment::value::UncasedStr) -> figment::value::Uncased<'_> {
+    let key = key.as_str().to_ascii_lowercase();
+    for map in ["credentials.", "sandbox.images."] {
+        if let Some(runner) = key.strip_prefix(map) {
+            return format!("{map}{}", runner.replace('_', "-")).into();
+        }
+    }
+    key.into()
 }
 
 /// A settings file as a table; its syntax errors keep toml's line and caret.
@@ -243,7 +261,7 @@ fn reword(error: &figment::Error) -> SettingsError {
     use figment::error::Kind;
     let what = match &error.kind {
         Kind::UnknownField(field, known) => {
-            let guess = crate::text::did_you_mean(field, known.iter().copied());
+            let guess = text::did_you_mean(field, known.iter().copied());
             let guess = guess.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
             format!("unknown key `{field}`{guess}")
         }
@@ -288,6 +306,9 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "raise them: an agent needs some hundred processes and some GiB",
         ));
     }
+    for (runner, name) in &settings.credentials {
+        check_credential(runner, name)?;
+    }
     for (key, dir) in [("sandbox.checkout_dir", &sandbox.checkout_dir), ("state.dir", &settings.state.dir)] {
         if let Some(dir) = dir.as_ref().filter(|dir| !dir.is_absolute()) {
             return Err(SettingsError::new(
@@ -315,10 +336,60 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
+/// A choice of a credential names a runner of ours and one of its own names: nothing else is ever forwarded.
+fn check_credential(runner: &str, name: &str) -> Result<(), SettingsError> {
+    let guess = |word: &str, known: &[&str]| {
+        let guess = text::did_you_mean(word, known.iter().copied());
+        guess.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+    };
+    let Some(known) = runners::find(runner) else {
+        let all: Vec<&str> = runners::all().iter().map(|runner| runner.name()).collect();
+        return Err(SettingsError::new(
+            format!(
+                "`credentials.{0}`: unknown runner `{0}`{1}",
+                runner.escape_default(),
+                guess(runner, &all)
+            ),
+            format!("there are {}", text::list(all, "and")),
+        ));
+    };
+    let names = known.required_credentials();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let help = if names.is_empty() {
+        format!("remove it: `{runner}` is given no credential")
+    } else {
+        format!("it is the name of a variable, one of {}; never its value", text::list(names, "and"))
+    };
+    // What is no name may be a credential that somebody wrote here by mistake: it is not repeated.
+    let given = match EnvName::new(name) {
+        Ok(name) => format!("`{name}`"),
+        Err(_) => "what is set".to_owned(),
+    };
+    let guess = guess(name, names);
+    Err(SettingsError::new(
+        format!("`credentials.{runner}`: {given} is no credential of that runner{guess}"),
+        help,
+    ))
+}
+
 /// What docker takes as an image, and nothing that could be read as an option.
 fn image_name(image: &str) -> bool {
     let first = image.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     first && image.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/:@".contains(&b))
+}
+
+impl Settings {
+    /// The names of the credentials that a runner is given: the chosen one, else all that it knows.
+    pub fn credentials(&self, runner: &dyn Runner) -> Vec<EnvName> {
+        let chosen = self.credentials.get(runner.name()).map(String::as_str);
+        let names = runner.required_credentials().iter().filter(|name| chosen.is_none_or(|c| c == **name));
+        let name = |name: &&str| {
+            EnvName::new(*name).expect("a runner's credential names are written in its file and tested")
+        };
+        names.map(name).collect()
+    }
 }
 
 impl Sandbox {

@@ -43,6 +43,8 @@ struct Known {
     runner: &'static str,
     kind: &'static str,
     credentials: Vec<&'static str>,
+    /// The one that the settings choose.
+    chosen: Option<String>,
     refused: Option<&'static str>,
     models: &'static str,
     image: Option<String>,
@@ -71,6 +73,7 @@ impl Known {
                 Kind::Job => "job",
             },
             credentials: runner.required_credentials().to_vec(),
+            chosen: settings.credentials.get(runner.name()).cloned(),
             refused: runner.refusal(),
             models: runner.model_shape(),
             image: sandbox.image(runner.name(), None).map(str::to_owned),
@@ -84,13 +87,12 @@ impl Known {
             let _ = writeln!(out, "  {:<12}refused: it {refused}", "contained");
             return out;
         }
-        let credentials = if self.credentials.is_empty() {
-            "needs none".to_owned()
-        } else {
-            format!("one of {}", self.credentials.join(", "))
+        let credentials = match (self.credentials.as_slice(), &self.chosen) {
+            ([], _) => "needs none".to_owned(),
+            (_, Some(chosen)) => format!("{chosen} (chosen in the settings)"),
+            ([only], None) => (*only).to_owned(),
+            (names, None) => format!("one of {}; the first that is set is used", names.join(", ")),
         };
-        let credentials =
-            if let [only] = self.credentials.as_slice() { (*only).to_owned() } else { credentials };
         let _ = writeln!(out, "  {:<12}{credentials}", "credentials");
         let _ = writeln!(out, "  {:<12}yes", "contained");
         let _ = writeln!(out, "  {:<12}{}", "models", self.models);

@@ -3,6 +3,7 @@
 //! stdout carries results, stderr people's text. No prompt ever asks.
 
 mod check;
+mod doctor;
 mod dry_run;
 mod history;
 mod preflight;
@@ -140,6 +141,8 @@ enum SandboxCommand {
     Build(BuildArgs),
     /// Try images: launch, mount and prompt hand-over, without starting an agent.
     Smoke(SmokeArgs),
+    /// Look at the engine and at every image that the settings map, in the very box that a node gets; spends nothing.
+    Doctor(DoctorArgs),
 }
 
 #[derive(Debug, Args)]
@@ -163,6 +166,18 @@ struct SmokeArgs {
     runner: Option<String>,
     #[command(flatten)]
     repo: RepoArgs,
+}
+
+#[derive(Debug, Args)]
+struct DoctorArgs {
+    /// Only this runner's images.
+    #[arg(long, value_name = "RUNNER")]
+    runner: Option<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// `json`: one object per check on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -222,6 +237,7 @@ pub fn main() -> u8 {
         Command::Logs(args) => history::logs(&args),
         Command::Sandbox(SandboxCommand::Build(args)) => sandbox::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
+        Command::Sandbox(SandboxCommand::Doctor(args)) => doctor::doctor(&args),
         Command::Runners(RunnersArgs { command: Some(RunnersCommand::Parse(args)), .. }) => {
             runners::parse(&args)
         }

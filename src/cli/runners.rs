@@ -263,7 +263,7 @@ impl Found {
 }
 
 /// One object on one line, harmless in a log.
-fn json_line(value: &impl Serialize) -> String {
+pub fn json_line(value: &impl Serialize) -> String {
     let json = serde_json::to_string(value).expect("texts, numbers and lists are JSON");
     format!("{}\n", escaped(&json))
 }

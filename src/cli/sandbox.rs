@@ -9,17 +9,16 @@ use crate::{
     config::Settings,
     contract::PROMPT_MOUNT_PATH,
     docker::{
-        argv::{Labels, Network, RunArgv, build_run_argv},
+        argv::Network,
         client::Docker,
         context,
         network::check_allowlist,
         recipes::{self, Recipe},
+        trial::{Start, Trial, complaint},
     },
     error::Failure,
-    git::prompt::write_prompt,
-    name::RunId,
     run::fresh,
-    text,
+    text::{self, inert},
 };
 
 /// A build may download some hundred MB.
@@ -142,59 +141,29 @@ done
 command -v git >/dev/null || fail "there is no git"
 "#;
 
-fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Result<(), Failure> {
+/// Starts an image under the full hardening, without its agent.
+pub fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Result<(), Failure> {
     let id = docker.image_id(image)?.ok_or_else(|| {
         Failure::infrastructure(format!("no such image on the engine: `{image}`"))
             .help("`kew sandbox build`, or build your own")
     })?;
-    let parent = settings.sandbox.checkout_dir.clone().unwrap_or_else(|| Utf8PathBuf::from("/tmp"));
-    let io =
-        |error: std::io::Error| Failure::infrastructure(format!("`{parent}` could not be written: {error}"));
-    let folder = tempfile::Builder::new().prefix("kew-smoke-").tempdir_in(&parent).map_err(io)?;
-    let work =
-        Utf8Path::from_path(folder.path()).expect("kew's own temporary folder is plain text").join("work");
-    fs::create_dir(&work).map_err(io)?;
-    std::os::unix::fs::chown(&work, None, None).map_err(io)?;
-    fs::set_permissions(&work, std::os::unix::fs::PermissionsExt::from_mode(0o777)).map_err(io)?;
     let nonce = format!("kew smoke {}", fresh(16));
-    write_prompt(&work, &nonce).map_err(|error| Failure::infrastructure(error.to_string()))?;
-
-    let run = RunId::new(format!("smoke-{}", fresh(6))).expect("hex digits are a run's id");
-    let name = format!("kew-{run}");
-    let labels = Labels {
-        state: "smoke".into(),
-        owner: run.to_string(),
-        run: run.to_string(),
-        node: "smoke".into(),
-        attempt: 1,
-    };
-    let trial = ["-c".to_owned(), TRIAL.replace("$KEW_SMOKE_PROMPT", PROMPT_MOUNT_PATH)];
-    let mut argv = build_run_argv(&RunArgv {
-        name: &name,
-        labels: &labels,
+    let trial = Trial {
+        docker,
         limits: &settings.sandbox.limits(Some(cpus).filter(|cpus| *cpus > 0)),
         network: settings.sandbox.network,
-        checkout: work.as_str(),
-        credentials: &[],
         image: &id,
-        container_args: &trial,
-    });
-    let at = argv.iter().position(|item| *item == id).expect("the argv has its image");
-    argv.splice(at..at, ["--entrypoint".to_owned(), "/bin/sh".to_owned()]);
-    let answer = docker.query(argv).deadline(Duration::from_secs(120)).run();
-    let answer = answer.map_err(|error| {
-        // It ran past its deadline; the container must not.
-        let _ = docker.remove(&name);
-        Failure::infrastructure(error.to_string())
-    })?;
+        parent: &trial_parent(settings),
+    };
+    let script = TRIAL.replace("$KEW_SMOKE_PROMPT", PROMPT_MOUNT_PATH);
+    let answer = trial
+        .run(&format!("kew-smoke-{}", fresh(6)), Some(&nonce), Start::Script(&script, ""))
+        .map_err(|error| Failure::infrastructure(error.to_string()))?;
     if !answer.ok() {
-        // The client's word on kew's own `--dns` is no news.
-        let said = answer.stderr.lines().filter(|line| !line.starts_with("WARNING: Localhost DNS"));
-        let said: Vec<&str> = said.collect();
         return Err(Failure::infrastructure(format!(
             "exit status {}: {}",
             answer.code.unwrap_or(-1),
-            said.join("; ")
+            inert(&complaint(&answer))
         ))
         .help("an image must have /bin/sh, git and the user 1001 with its home /home/agent, 0700"));
     }
@@ -205,12 +174,18 @@ fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Re
     Ok(())
 }
 
-fn settings(repo: Option<&Utf8Path>) -> Result<Settings, Failure> {
+/// Where the folders of trials are made: where checkouts would be.
+pub fn trial_parent(settings: &Settings) -> Utf8PathBuf {
+    settings.sandbox.checkout_dir.clone().unwrap_or_else(|| Utf8PathBuf::from("/tmp"))
+}
+
+/// The settings that hold in this repository.
+pub fn settings(repo: Option<&Utf8Path>) -> Result<Settings, Failure> {
     setting::settings(setting::work_tree(repo)?.as_deref())
 }
 
 /// The user's engine; the folder must live as long as the client is used.
-fn engine() -> Result<(Docker, tempfile::TempDir), Failure> {
+pub fn engine() -> Result<(Docker, tempfile::TempDir), Failure> {
     let config = temporary()?;
     let docker = Docker::new(context::endpoint(|name| std::env::var_os(name))?, config.path());
     docker.engine()?;

@@ -5,7 +5,9 @@
 pub mod argv;
 pub mod client;
 pub mod context;
+pub mod doctor;
 pub mod events;
 pub mod network;
 pub mod recipes;
 pub mod sealed;
+pub mod trial;

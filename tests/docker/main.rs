@@ -5,6 +5,7 @@ mod agent;
 mod commits;
 mod contain;
 mod demo;
+mod doctor;
 mod faults;
 mod images;
 mod kill;

@@ -3,6 +3,8 @@
 //! figment merges; this file says which keys exist, which of them a repository may not set, and words the errors so that
 //! they name the layer, the key and the remedy. Invariant: a repository can narrow, never open.
 
+pub mod map;
+
 use std::{collections::BTreeMap, ffi::OsString};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -152,12 +154,7 @@ pub struct Layers {
 impl Layers {
     /// The usual places. `env` looks variables up.
     pub fn usual(work_tree: Option<&Utf8Path>, env: impl Fn(&str) -> Option<OsString>) -> Self {
-        let text = |name: &str| {
-            env(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty())
-        };
-        let home = text("XDG_CONFIG_HOME").or_else(|| text("HOME").map(|home| format!("{home}/.config")));
-        let user =
-            home.map(|dir| Utf8PathBuf::from(dir).join("kew/config.toml")).filter(|path| path.exists());
+        let user = map::user_file(env).filter(|path| path.exists());
         let repository = work_tree.map(|dir| dir.join(REPOSITORY_FILE)).filter(|path| path.exists());
         Self { user, repository }
     }

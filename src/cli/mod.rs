@@ -2,6 +2,7 @@
 //!
 //! stdout carries results, stderr people's text. No prompt ever asks.
 
+mod build;
 mod check;
 mod doctor;
 mod dry_run;
@@ -12,6 +13,7 @@ mod runners;
 mod sandbox;
 mod schema;
 mod setting;
+mod up;
 mod world;
 
 use std::io::{self, Write as _};
@@ -137,6 +139,9 @@ struct LogsArgs {
 
 #[derive(Debug, Subcommand)]
 enum SandboxCommand {
+    /// Make all that runs need: build images that are missing or out of date, make the network, try and examine everything,
+    /// and add the image map to your settings file.
+    Up(UpArgs),
     /// Build images from the recipes in this binary, under the names in the settings.
     Build(BuildArgs),
     /// Try images: launch, mount and prompt hand-over, without starting an agent.
@@ -146,15 +151,41 @@ enum SandboxCommand {
 }
 
 #[derive(Debug, Args)]
+struct UpArgs {
+    /// Runners; default: all that the settings map, else `claude-code` and `shell`.
+    runners: Vec<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Show the image map; write no settings file.
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    recipe: RecipeArgs,
+}
+
+#[derive(Debug, Args)]
 struct BuildArgs {
     /// Runners whose images are built; default: all that the settings map, and the collector.
     runners: Vec<String>,
     #[command(flatten)]
     repo: RepoArgs,
+    /// A project's own image (Debian or Ubuntu) that agents are put on, as a toolchain.
+    #[arg(long, value_name = "IMAGE", requires = "toolchain")]
+    base: Option<String>,
+    /// The toolchain's name, which plans use.
+    #[arg(long, value_name = "NAME", requires = "base")]
+    toolchain: Option<String>,
+    #[command(flatten)]
+    recipe: RecipeArgs,
+}
+
+#[derive(Debug, Args)]
+struct RecipeArgs {
     /// The base image, where the pinned one cannot be pulled.
     #[arg(long, env = "KEW_BASE_IMAGE", value_name = "IMAGE")]
     base_image: Option<String>,
-    /// Certificates that downloads during a build need besides the public ones; they do not get into an image.
+    /// Certificates that downloads during a build need besides the public ones; they do not get into an image. Default: the
+    /// file that SSL_CERT_FILE or NODE_EXTRA_CA_CERTS names; empty: none.
     #[arg(long, env = "KEW_EXTRA_CA", value_name = "FILE")]
     extra_ca: Option<Utf8PathBuf>,
 }
@@ -235,7 +266,8 @@ pub fn main() -> u8 {
         Command::Runs(args) => history::runs(&args),
         Command::Show(args) => history::show(&args),
         Command::Logs(args) => history::logs(&args),
-        Command::Sandbox(SandboxCommand::Build(args)) => sandbox::build(&args),
+        Command::Sandbox(SandboxCommand::Up(args)) => up::up(&args),
+        Command::Sandbox(SandboxCommand::Build(args)) => build::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
         Command::Sandbox(SandboxCommand::Doctor(args)) => doctor::doctor(&args),
         Command::Runners(RunnersArgs { command: Some(RunnersCommand::Parse(args)), .. }) => {

@@ -1,10 +1,8 @@
-//! `kew sandbox`: builds the images from the recipes in this binary, and tries images without starting an agent.
-
-use std::{fs, time::Duration};
+//! `kew sandbox smoke`: tries images without starting an agent; and what all of `kew sandbox` begins with.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{BuildArgs, SmokeArgs, put, say, setting};
+use super::{SmokeArgs, put, say, setting};
 use crate::{
     config::Settings,
     contract::PROMPT_MOUNT_PATH,
@@ -13,76 +11,12 @@ use crate::{
         client::Docker,
         context,
         network::check_allowlist,
-        recipes::{self, Recipe},
         trial::{Start, Trial, complaint},
     },
     error::Failure,
     run::fresh,
     text::{self, inert},
 };
-
-/// A build may download some hundred MB.
-const BUILD: Duration = Duration::from_secs(3600);
-
-/// Builds images under the names that the settings give them.
-pub fn build(args: &BuildArgs) -> Result<u8, Failure> {
-    let settings = settings(args.repo.repo.as_deref())?;
-    let wanted = wanted(&args.runners, &settings)?;
-    let (docker, _config) = engine()?;
-    for (recipe, image) in wanted {
-        let context = temporary()?;
-        let folder = Utf8Path::from_path(context.path()).expect("kew's own temporary folder is plain text");
-        let io = |error: std::io::Error| {
-            Failure::infrastructure(format!("the build context could not be written: {error}"))
-        };
-        recipe.write(folder).map_err(io)?;
-        if let Some(extra_ca) = args.extra_ca.as_ref().filter(|path| !path.as_str().is_empty()) {
-            let copied = fs::copy(extra_ca, folder.join("extra-ca.pem"));
-            copied.map_err(|error| Failure::usage(format!("`--extra-ca {extra_ca}`: {error}")))?;
-        }
-        say(&format!("building `{image}` for `{}`", recipe.runner));
-        let dockerfile = folder.join(recipe.dockerfile);
-        let base = args.base_image.as_ref().map(|base| format!("BASE_IMAGE={base}"));
-        let base = base.iter().flat_map(|base| ["--build-arg", base]);
-        // The classic builder is on every engine; the host's network lets downloads take the way that this machine takes.
-        let query = docker.query(["build", "--network", "host"]).env("DOCKER_BUILDKIT", "0");
-        let query = query.args(base).args(["--tag", &image, "--file", dockerfile.as_str(), folder.as_str()]);
-        let answer =
-            query.deadline(BUILD).run().map_err(|error| Failure::infrastructure(error.to_string()))?;
-        if !answer.ok() {
-            let log = format!("{}\n{}", answer.text(), answer.stderr);
-            let lines: Vec<&str> = log.trim().lines().collect();
-            let end = lines[lines.len().saturating_sub(30)..].join("\n");
-            return Err(Failure::infrastructure(format!("building `{image}` failed; the end of its log:\n{end}"))
-                .help("where no registry answers give `--base-image`; behind a proxy with its own certificate give `--extra-ca`"));
-        }
-        put(&format!("built {image}\n"));
-    }
-    Ok(0)
-}
-
-fn wanted(runners: &[String], settings: &Settings) -> Result<Vec<(&'static Recipe, String)>, Failure> {
-    let image = |recipe: &Recipe| match recipe.runner {
-        "collector" => Some(settings.sandbox.collector.clone()),
-        runner => settings.sandbox.image(runner, None).map(str::to_owned),
-    };
-    if runners.is_empty() {
-        return Ok(recipes::RECIPES.iter().filter_map(|recipe| Some((recipe, image(recipe)?))).collect());
-    }
-    let of = |runner: &String| {
-        let known = recipes::RECIPES.iter().map(|recipe| recipe.runner);
-        let recipe = recipes::find(runner).ok_or_else(|| {
-            let names = text::list(known.clone(), "and");
-            Failure::usage(format!("there is no recipe for `{}`; there are {names}", runner.escape_default()))
-        })?;
-        let image = image(recipe).ok_or_else(|| {
-            Failure::usage(format!("the settings map `{runner}` to no image"))
-                .help(format!("set `sandbox.images.{runner}`, e.g. to \"kew-{runner}:latest\""))
-        })?;
-        Ok((recipe, image))
-    };
-    runners.iter().map(of).collect()
-}
 
 /// Tries images: start under the full hardening, mount, prompt hand-over. The agent itself is not started.
 pub fn smoke(args: &SmokeArgs) -> Result<u8, Failure> {
@@ -192,7 +126,8 @@ pub fn engine() -> Result<(Docker, tempfile::TempDir), Failure> {
     Ok((docker, config))
 }
 
-fn temporary() -> Result<tempfile::TempDir, Failure> {
+/// A folder of this process's own, gone when it is dropped.
+pub fn temporary() -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("kew-build-")
         .tempdir()

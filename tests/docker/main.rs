@@ -12,4 +12,5 @@ mod kill;
 mod origins;
 mod rig;
 mod stream;
+mod up;
 mod verdicts;

@@ -139,7 +139,7 @@ struct LogsArgs {
 
 #[derive(Debug, Subcommand)]
 enum SandboxCommand {
-    /// Make all that runs need: build images that are missing or out of date, make the network, try and examine everything,
+    /// Make all that runs need: make the network, build images that are missing or out of date, try and examine everything,
     /// and add the image map to your settings file.
     Up(UpArgs),
     /// Build images from the recipes in this binary, under the names in the settings.

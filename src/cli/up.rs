@@ -1,4 +1,4 @@
-//! `kew sandbox up`: from the binary alone to a machine that is ready: images, network, trial, doctor, image map.
+//! `kew sandbox up`: from the binary alone to a machine that is ready: network, images, trial, doctor, image map.
 //!
 //! Safe to run again: what is up to date stays. It never changes a network, an image of somebody else's or a mapping that is
 //! there.
@@ -38,9 +38,10 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
     let settings = sandbox::settings(args.repo.repo.as_deref())?;
     let wanted = wanted(&args.runners, &settings)?;
     let (docker, _config) = sandbox::engine()?;
-    build_all(&docker, args, &settings, &wanted)?;
+    // Before the builds, which take longer than anybody wants to wait for an error.
     let made = ensure_allowlist(&docker)?;
     say(&format!("network {ALLOWLIST_NETWORK}: {}", if made { "made" } else { "there" }));
+    build_all(&docker, args, &settings, &wanted)?;
     try_all(&docker, &settings, &wanted)?;
     let map = wanted.iter().map(|(recipe, image)| (recipe.runner.to_owned(), image.clone()));
     tell_map(&map.collect::<Vec<_>>(), args.print)?;

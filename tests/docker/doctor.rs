@@ -55,10 +55,10 @@ fn docker_the_doctor_says_what_a_bad_image_lacks() {
     let mut rig = Rig::new();
     rig.env.insert("ANTHROPIC_API_KEY".into(), "secret-value".into());
     let tag = |name: &str| format!("kew-test-doctor-{name}-{}", std::process::id());
-    let bad = "FROM kew-shell\nUSER root\nRUN rm /usr/bin/git && chmod 0755 /home/agent\nENTRYPOINT [\"/bin/true\"]\n";
+    let bad = "FROM kew-shell\nLABEL kew.test=doctor\nUSER root\nRUN rm /usr/bin/git && chmod 0755 /home/agent\nENTRYPOINT [\"/bin/true\"]\n";
     docker_build(&tag("bad"), bad);
     // It starts its agent, which answers nothing, with whatever it is given.
-    docker_build(&tag("eager"), "FROM kew-shell\nENTRYPOINT [\"/bin/false\"]\n");
+    docker_build(&tag("eager"), "FROM kew-shell\nLABEL kew.test=doctor\nENTRYPOINT [\"/bin/false\"]\n");
     rig.settings(&format!(
         "[sandbox]\nnetwork = \"none\"\ncheckout_dir = \"{}\"\n[sandbox.images]\nclaude-code = \"{}\"\nshell = \"{}\"\n\
          [sandbox.toolchains.none.images]\nshell = \"kew-test-no-such-image\"\n",
@@ -93,7 +93,7 @@ fn docker_only_the_chosen_credential_is_inside() {
     let tag = format!("kew-test-chosen-{}", std::process::id());
     docker_build(
         &tag,
-        "FROM kew-shell\nUSER root\nRUN printf '#!/bin/bash\\n\
+        "FROM kew-shell\nLABEL kew.test=chosen\nUSER root\nRUN printf '#!/bin/bash\\n\
          names=\"$(env | cut -d= -f1 | grep -E \"ANTHROPIC|CLAUDE|OPENROUTER\" | sort | tr \"\\\\n\" \" \")\"\\n\
          jq -cn --arg t \"$names\" \"{type:\\\\\"result\\\\\",is_error:false,subtype:\\\\\"success\\\\\",result:\\\\$t}\"\\n' \
          > /entry && chmod 0755 /entry\nUSER agent\nENTRYPOINT [\"/entry\"]\n",

@@ -1,4 +1,7 @@
 //! `kew sandbox up` from the binary alone, and agents on a project's own image.
+//!
+//! Images of tests have a label of their own: the same instructions would be the same image, and one test could not remove it
+//! while another uses it.
 
 use std::fs;
 
@@ -64,7 +67,7 @@ fn docker_up_makes_a_new_machine_ready_and_is_safe_to_repeat() {
 
     // A mapping that is there stays; so does an image that kew did not build.
     let own = tag("up-own");
-    docker_build(&own, "FROM kew-shell\nLABEL kew.inputs=\n");
+    docker_build(&own, "FROM kew-shell\nLABEL kew.test=own kew.inputs=\n");
     rig.env.insert("KEW_SANDBOX__IMAGES__SHELL".into(), format!("{own}:latest"));
     let id = docker(&["image", "inspect", "-f", "{{.Id}}", &own]);
     let (_, err, code) = kew(&rig, &["sandbox", "up", "shell"]);
@@ -80,8 +83,8 @@ fn docker_up_makes_a_new_machine_ready_and_is_safe_to_repeat() {
 fn docker_up_makes_the_settings_file_and_writes_none_if_an_image_does_not_work() {
     let mut rig = Rig::new();
     let (good, bad) = (tag("up-good"), tag("up-bad"));
-    docker_build(&good, "FROM kew-shell\nLABEL kew.inputs=\n");
-    docker_build(&bad, "FROM kew-shell\nLABEL kew.inputs=\nENTRYPOINT [\"/bin/true\"]\n");
+    docker_build(&good, "FROM kew-shell\nLABEL kew.test=good kew.inputs=\n");
+    docker_build(&bad, "FROM kew-shell\nLABEL kew.test=bad kew.inputs=\nENTRYPOINT [\"/bin/true\"]\n");
     let config = rig.root.join("config");
     fs::remove_dir_all(&config).unwrap();
     rig.env.insert("KEW_SANDBOX__COLLECTOR".into(), good.clone());
@@ -152,7 +155,7 @@ fn docker_only_fit_images_become_toolchains() {
         ("shell", "RUN rm /bin/sh", "no shell starts in it"),
     ] {
         let tag = tag(name);
-        docker_build(&tag, &format!("FROM kew-shell\nUSER root\n{change}\n"));
+        docker_build(&tag, &format!("FROM kew-shell\nLABEL kew.test=unfit\nUSER root\n{change}\n"));
         let (out, err, code) = kew(&rig, &["sandbox", "build", "--base", &tag, "--toolchain", "x", "shell"]);
         assert_eq!((out.as_str(), code), ("", 2), "{err}");
         assert!(err.contains(says), "{err}");

@@ -174,7 +174,7 @@ build() { # agent|shell|…
     for file in $(inputs_of "$short"); do
         install -m 0644 "$here/$file" "$context/$file"
     done
-    inputs="$(cd "$context" && { echo "$base_id"; sha256sum -- *; } | sha256sum | cut -d' ' -f1)"
+    inputs="$(cd "$context" && LC_ALL=C && { echo "$base_id"; sha256sum -- *; } | sha256sum | cut -d' ' -f1)"
     if [ "$(docker image inspect -f '{{index .Config.Labels "kew.inputs"}}' "$image" 2>/dev/null)" = "$inputs" ]; then
         say "$image is up to date"
         return

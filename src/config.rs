@@ -3,6 +3,8 @@
 //! figment merges; this file says which keys exist, which of them a repository may not set, and words the errors so that
 //! they name the layer, the key and the remedy. Invariant: a repository can narrow, never open.
 
+pub mod map;
+
 use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -14,7 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     docker::argv::{Limits, Network},
-    runners::{Kind, Runner},
+    name::EnvName,
+    runners::{
+        Kind, Registry, Runner,
+        custom::{Custom, OwnRunner},
+    },
+    text,
     units::{self, Size},
 };
 
@@ -32,9 +39,19 @@ pub struct Settings {
     /// How agents are contained.
     #[serde(default)]
     pub sandbox: Sandbox,
+    /// Which of a runner's credentials is forwarded, by the name of its variable, where the runner knows several; the others
+    /// stay unset inside. Not from a repository's file.
+    #[serde(default)]
+    pub credentials: BTreeMap<String, String>,
+    /// Runners of one's own: images that speak kew's vocabulary. Not from a repository's file.
+    #[serde(default)]
+    pub runners: BTreeMap<String, OwnRunner>,
     /// Where kew keeps what it knows.
     #[serde(default)]
     pub state: State,
+    /// Kew's own runners and those above.
+    #[serde(skip)]
+    pub registry: Registry,
 }
 
 /// `[sandbox]`.
@@ -152,12 +169,7 @@ pub struct Layers {
 impl Layers {
     /// The usual places. `env` looks variables up.
     pub fn usual(work_tree: Option<&Utf8Path>, env: impl Fn(&str) -> Option<OsString>) -> Self {
-        let text = |name: &str| {
-            env(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty())
-        };
-        let home = text("XDG_CONFIG_HOME").or_else(|| text("HOME").map(|home| format!("{home}/.config")));
-        let user =
-            home.map(|dir| Utf8PathBuf::from(dir).join("kew/config.toml")).filter(|path| path.exists());
+        let user = map::user_file(env).filter(|path| path.exists());
         let repository = work_tree.map(|dir| dir.join(REPOSITORY_FILE)).filter(|path| path.exists());
         Self { user, repository }
     }
@@ -181,9 +193,10 @@ impl Layers {
             }
         }
         // Every setting lives in a table, so a name without `__` is not one of ours (KEW_PROMPT_FILE is the image's).
-        figment =
-            figment.merge(Env::prefixed("KEW_").filter(|name| name.as_str().contains("__")).split("__"));
-        let settings: Settings = figment.extract().map_err(|error| reword(&error))?;
+        let env = Env::prefixed("KEW_").filter(|name| name.as_str().contains("__")).split("__").map(named);
+        figment = figment.merge(env);
+        let mut settings: Settings = figment.extract().map_err(|error| reword(&error))?;
+        settings.registry = registry(&settings.runners)?;
         check(&settings)?;
         Ok(settings)
     }
@@ -217,6 +230,17 @@ impl figment::Provider for File<'_> {
     fn data(&self) -> Result<figment::value::Map<figment::Profile, figment::value::Dict>, figment::Error> {
         Serialized::defaults(&self.table).data()
     }
+}
+
+/// Names of runners have a dash where a variable's name can only have an underscore.
+fn named(key: &figment::value::UncasedStr) -> figment::value::Uncased<'_> {
+    let key = key.as_str().to_ascii_lowercase();
+    for map in ["credentials.", "sandbox.images."] {
+        if let Some(runner) = key.strip_prefix(map) {
+            return format!("{map}{}", runner.replace('_', "-")).into();
+        }
+    }
+    key.into()
 }
 
 /// A settings file as a table; its syntax errors keep toml's line and caret.
@@ -287,7 +311,7 @@ fn reword(error: &figment::Error) -> SettingsError {
     use figment::error::Kind;
     let what = match &error.kind {
         Kind::UnknownField(field, known) => {
-            let guess = crate::text::did_you_mean(field, known.iter().copied());
+            let guess = text::did_you_mean(field, known.iter().copied());
             let guess = guess.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
             format!("unknown key `{field}`{guess}")
         }
@@ -299,6 +323,19 @@ fn reword(error: &figment::Error) -> SettingsError {
         message: format!("{layer}{at}: {what}"),
         help: Some("`kew schema settings` prints every key with its meaning".into()),
     }
+}
+
+/// Kew's own runners and these.
+fn registry(runners: &BTreeMap<String, OwnRunner>) -> Result<Registry, SettingsError> {
+    let own = runners.iter().map(|(name, own)| {
+        Custom::new(name, own).map_err(|wrong| {
+            SettingsError::new(
+                format!("`runners.{}` {wrong}", name.escape_default()),
+                "give it another name, or leave that part out; `docker/README.md` shows a whole definition",
+            )
+        })
+    });
+    Ok(Registry::new(own.collect::<Result<_, _>>()?))
 }
 
 fn check(settings: &Settings) -> Result<(), SettingsError> {
@@ -338,6 +375,9 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "raise them: an agent needs some hundred processes and some GiB",
         ));
     }
+    for (runner, name) in &settings.credentials {
+        check_credential(&settings.registry, runner, name)?;
+    }
     for (key, dir) in [("sandbox.checkout_dir", &sandbox.checkout_dir), ("state.dir", &settings.state.dir)] {
         if let Some(dir) = dir.as_ref().filter(|dir| !dir.is_absolute()) {
             return Err(SettingsError::new(
@@ -365,10 +405,60 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
     Ok(())
 }
 
+/// A choice of a credential names a runner of ours and one of its own names: nothing else is ever forwarded.
+fn check_credential(registry: &Registry, runner: &str, name: &str) -> Result<(), SettingsError> {
+    let guess = |word: &str, known: &[&str]| {
+        let guess = text::did_you_mean(word, known.iter().copied());
+        guess.map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+    };
+    let Some(known) = registry.find(runner) else {
+        let all: Vec<&str> = registry.all().iter().map(|runner| runner.name()).collect();
+        return Err(SettingsError::new(
+            format!(
+                "`credentials.{0}`: unknown runner `{0}`{1}",
+                runner.escape_default(),
+                guess(runner, &all)
+            ),
+            format!("there are {}", text::list(all, "and")),
+        ));
+    };
+    let names = known.required_credentials();
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let help = if names.is_empty() {
+        format!("remove it: `{runner}` is given no credential")
+    } else {
+        format!("it is the name of a variable, one of {}; never its value", text::list(names, "and"))
+    };
+    // What is no name may be a credential that somebody wrote here by mistake: it is not repeated.
+    let given = match EnvName::new(name) {
+        Ok(name) => format!("`{name}`"),
+        Err(_) => "what is set".to_owned(),
+    };
+    let guess = guess(name, names);
+    Err(SettingsError::new(
+        format!("`credentials.{runner}`: {given} is no credential of that runner{guess}"),
+        help,
+    ))
+}
+
 /// What docker takes as an image, and nothing that could be read as an option.
 fn image_name(image: &str) -> bool {
     let first = image.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     first && image.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/:@".contains(&b))
+}
+
+impl Settings {
+    /// The names of the credentials that a runner is given: the chosen one, else all that it knows.
+    pub fn credentials(&self, runner: &dyn Runner) -> Vec<EnvName> {
+        let chosen = self.credentials.get(runner.name()).map(String::as_str);
+        let names = runner.required_credentials().iter().filter(|name| chosen.is_none_or(|c| c == **name));
+        let name = |name: &&str| {
+            EnvName::new(*name).expect("a runner's credential names are written in its file and tested")
+        };
+        names.map(name).collect()
+    }
 }
 
 impl Sandbox {

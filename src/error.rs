@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{
     config::SettingsError,
-    docker::{client::DockerError, context::ContextError, network::NetworkError},
+    docker::{build::BuildError, client::DockerError, context::ContextError, network::NetworkError},
     git::error::GitError,
     process::query::QueryError,
     store::{FileError, StoreError},
@@ -114,13 +114,34 @@ impl From<NetworkError> for Failure {
         let help = match &error {
             NetworkError::Docker(_) => return Self::infrastructure(error.to_string()),
             NetworkError::Absent => {
-                "make it: `docker network create --internal --label kew.net=1 kew-allowlist`; or set `sandbox.network` to `none`"
+                "make it: `kew sandbox up`, or `docker network create --internal --label kew.net=1 kew-allowlist`; or set `sandbox.network` to `none`"
             }
             NetworkError::Foreign(_) => {
-                "remove or rename it, then make kew's: `docker network create --internal --label kew.net=1 kew-allowlist`"
+                "see what uses it, remove it with `docker network rm kew-allowlist`, then make kew's: `kew sandbox up`"
             }
         };
         Self::infrastructure(error.to_string()).help(help)
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        let help = match &error {
+            BuildError::Docker(_) | BuildError::Query(_) | BuildError::Folder(_) => None,
+            BuildError::ExtraCa(..) => return Self::usage(error.to_string()),
+            BuildError::Pull { .. } => {
+                Some("where no registry answers give `--base-image` a Debian image that the engine has")
+            }
+            BuildError::Build { .. } => Some(
+                "where no registry answers give `--base-image`; behind a proxy with its own certificate give `--extra-ca`",
+            ),
+            BuildError::Unfit { .. } => {
+                return Self::usage(error.to_string()).help(
+                    "give a Debian or Ubuntu image; on others install what docker/README.md asks for in an image of your own",
+                );
+            }
+        };
+        Self { help: help.map(str::to_owned), ..Self::infrastructure(error.to_string()) }
     }
 }
 

@@ -2,14 +2,18 @@
 //!
 //! stdout carries results, stderr people's text. No prompt ever asks.
 
+mod build;
 mod check;
+mod doctor;
 mod dry_run;
 mod history;
 mod preflight;
 mod run;
+mod runners;
 mod sandbox;
 mod schema;
 mod setting;
+mod up;
 mod world;
 
 use std::io::{self, Write as _};
@@ -42,6 +46,8 @@ enum Command {
     /// Build and try the images that agents run in.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
+    /// List the runners, or read a recorded stream as one of them would.
+    Runners(RunnersArgs),
     /// Print a JSON schema.
     Schema(SchemaArgs),
     /// Kept by a run, to clean up behind it should it be killed.
@@ -133,10 +139,28 @@ struct LogsArgs {
 
 #[derive(Debug, Subcommand)]
 enum SandboxCommand {
+    /// Make all that runs need: make the network, build images that are missing or out of date, try and examine everything,
+    /// and add the image map to your settings file.
+    Up(UpArgs),
     /// Build images from the recipes in this binary, under the names in the settings.
     Build(BuildArgs),
     /// Try images: launch, mount and prompt hand-over, without starting an agent.
     Smoke(SmokeArgs),
+    /// Look at the engine and at every image that the settings map, in the very box that a node gets; spends nothing.
+    Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+struct UpArgs {
+    /// Runners; default: all that the settings map, else `claude-code` and `shell`.
+    runners: Vec<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Show the image map; write no settings file.
+    #[arg(long)]
+    print: bool,
+    #[command(flatten)]
+    recipe: RecipeArgs,
 }
 
 #[derive(Debug, Args)]
@@ -145,10 +169,23 @@ struct BuildArgs {
     runners: Vec<String>,
     #[command(flatten)]
     repo: RepoArgs,
+    /// A project's own image (Debian or Ubuntu) that agents are put on, as a toolchain.
+    #[arg(long, value_name = "IMAGE", requires = "toolchain")]
+    base: Option<String>,
+    /// The toolchain's name, which plans use.
+    #[arg(long, value_name = "NAME", requires = "base")]
+    toolchain: Option<String>,
+    #[command(flatten)]
+    recipe: RecipeArgs,
+}
+
+#[derive(Debug, Args)]
+struct RecipeArgs {
     /// The base image, where the pinned one cannot be pulled.
     #[arg(long, env = "KEW_BASE_IMAGE", value_name = "IMAGE")]
     base_image: Option<String>,
-    /// Certificates that downloads during a build need besides the public ones; they do not get into an image.
+    /// Certificates that downloads during a build need besides the public ones; they do not get into an image. Default: the
+    /// file that SSL_CERT_FILE or NODE_EXTRA_CA_CERTS names; empty: none.
     #[arg(long, env = "KEW_EXTRA_CA", value_name = "FILE")]
     extra_ca: Option<Utf8PathBuf>,
 }
@@ -160,6 +197,50 @@ struct SmokeArgs {
     runner: Option<String>,
     #[command(flatten)]
     repo: RepoArgs,
+}
+
+#[derive(Debug, Args)]
+struct DoctorArgs {
+    /// Only this runner's images.
+    #[arg(long, value_name = "RUNNER")]
+    runner: Option<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// `json`: one object per check on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+struct RunnersArgs {
+    #[command(subcommand)]
+    command: Option<RunnersCommand>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// `json`: one object per runner on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunnersCommand {
+    /// Print what kew makes of a recorded stream: session, model, tokens, cost, outcome, lines not understood.
+    Parse(ParseArgs),
+}
+
+#[derive(Debug, Args)]
+struct ParseArgs {
+    /// Whose vocabulary it is.
+    runner: String,
+    /// The recorded stdout of the agent; default: stdin.
+    file: Option<Utf8PathBuf>,
+    /// The exit status that the container had.
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    exit: i32,
+    /// `json`: one object on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
 }
 
 #[derive(Debug, Args)]
@@ -185,8 +266,14 @@ pub fn main() -> u8 {
         Command::Runs(args) => history::runs(&args),
         Command::Show(args) => history::show(&args),
         Command::Logs(args) => history::logs(&args),
-        Command::Sandbox(SandboxCommand::Build(args)) => sandbox::build(&args),
+        Command::Sandbox(SandboxCommand::Up(args)) => up::up(&args),
+        Command::Sandbox(SandboxCommand::Build(args)) => build::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
+        Command::Sandbox(SandboxCommand::Doctor(args)) => doctor::doctor(&args),
+        Command::Runners(RunnersArgs { command: Some(RunnersCommand::Parse(args)), .. }) => {
+            runners::parse(&args)
+        }
+        Command::Runners(args) => runners::list(&args),
         Command::Schema(args) => schema::print(args.schema),
         Command::Watchdog { host, config, owner, workspace, lock } => {
             return watchdog::keep_watch(&watchdog::Watched { host, config, owner, workspace, lock });

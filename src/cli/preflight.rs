@@ -21,7 +21,7 @@ use crate::{
     name::EnvName,
     plan::spec::Plan,
     run::{NodeSetup, fresh},
-    runners::{self, Runner},
+    runners::Runner,
     text,
 };
 
@@ -59,50 +59,87 @@ pub fn resolve(
 ) -> Result<Vec<Resolved>, Failure> {
     let of = |(ix, node): (usize, &crate::plan::spec::Node)| {
         // The check has refused unknown runners and missing images already; here it is a bug to get so far.
-        let runner = runners::find(&node.runner)
+        let runner = settings
+            .registry
+            .find(&node.runner)
             .ok_or_else(|| Failure::usage(format!("unknown runner `{}`", node.runner)))?;
         let image = settings.sandbox.image(&node.runner, node.toolchain.as_deref()).ok_or_else(|| {
             Failure::usage(format!("node `{}`: the runner `{}` has no image", node.id, node.runner))
                 .help(format!("set `sandbox.images.{}`", node.runner))
         })?;
-        let credentials = runner.required_credentials().iter().map(|name| {
-            let name =
-                EnvName::new(*name).expect("a runner's credential names are written in its file and tested");
-            let state = match env(name.as_str()) {
-                None => CredentialState::Unset,
-                Some(value) if value.is_empty() => CredentialState::Empty,
-                Some(_) => CredentialState::Set,
-            };
-            (name, state)
-        });
         Ok(Resolved {
             runner,
             image: image.to_owned(),
             image_id: None,
             network: network_of(plan, ix, settings),
-            credentials: credentials.collect(),
+            credentials: credential_states(runner, settings, &env),
         })
     };
     plan.nodes.iter().enumerate().map(of).collect()
 }
 
+/// The credentials that a runner is given by the settings, and whether they are there. `env` looks variables up.
+pub fn credential_states(
+    runner: &dyn Runner,
+    settings: &Settings,
+    env: impl Fn(&str) -> Option<OsString>,
+) -> Vec<(EnvName, CredentialState)> {
+    let state = |name: EnvName| {
+        let state = match env(name.as_str()) {
+            None => CredentialState::Unset,
+            Some(value) if value.is_empty() => CredentialState::Empty,
+            Some(_) => CredentialState::Set,
+        };
+        (name, state)
+    };
+    settings.credentials(runner).into_iter().map(state).collect()
+}
+
+/// What is wrong with a runner's credentials; `None` = one is set, and none is set but empty.
+pub fn credential_gap(credentials: &[(EnvName, CredentialState)]) -> Option<String> {
+    let names =
+        |state| credentials.iter().filter(move |(_, s)| *s == state).map(|(name, _)| name.to_string());
+    let empty: Vec<String> = names(CredentialState::Empty).collect();
+    if !empty.is_empty() {
+        let verb = if empty.len() == 1 { "is" } else { "are" };
+        return Some(format!("{} {verb} set but empty", text::list(empty, "and")));
+    }
+    if credentials.is_empty() || names(CredentialState::Set).next().is_some() {
+        return None;
+    }
+    let unset: Vec<String> = names(CredentialState::Unset).collect();
+    Some(match unset.as_slice() {
+        [only] => format!("its credential `{only}` is not set"),
+        _ => format!("none of its credentials is set: {}", text::list(unset, "or")),
+    })
+}
+
+/// What to say where several credentials of a runner are set and the settings choose none of them.
+pub fn credential_choice(runner: &dyn Runner, credentials: &[(EnvName, CredentialState)]) -> Option<String> {
+    let set: Vec<&EnvName> = credentials
+        .iter()
+        .filter(|(_, state)| *state == CredentialState::Set)
+        .map(|(name, _)| name)
+        .collect();
+    let (first, others) = set.split_first().filter(|(_, others)| !others.is_empty())?;
+    let name = runner.name();
+    Some(format!(
+        "runner `{name}`: {} are set; its agent uses and bills `{first}`, not {}; to choose, put `{name} = \"{}\"` under \
+         `[credentials]` in your own settings file, `~/.config/kew/config.toml`, or unset the other",
+        text::list(&set, "and"),
+        text::list(others, "or"),
+        others[0],
+    ))
+}
+
 /// Stops unless every runner of the run has a credential: one of its names set, none set but empty.
 pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
     let mut problems: BTreeMap<&str, (String, Vec<&str>)> = BTreeMap::new();
-    for (ix, node) in
-        nodes.iter().enumerate().filter(|(ix, node)| active[*ix] && !node.credentials.is_empty())
-    {
-        let names = |state| {
-            node.credentials.iter().filter(move |(_, s)| *s == state).map(|(name, _)| name.to_string())
-        };
-        let empty: Vec<String> = names(CredentialState::Empty).collect();
-        let what = if !empty.is_empty() {
-            format!("{} is set but empty", text::list(empty, "and"))
-        } else if names(CredentialState::Set).next().is_none() {
-            format!("none of its credentials is set: {}", text::list(names(CredentialState::Unset), "or"))
-        } else {
-            continue;
-        };
+    let mut advice: Vec<&str> = Vec::new();
+    for (ix, node) in nodes.iter().enumerate().filter(|(ix, _)| active[*ix]) {
+        let Some(what) = credential_gap(&node.credentials) else { continue };
+        let unset = node.credentials.iter().all(|(_, state)| *state == CredentialState::Unset);
+        advice.extend(node.runner.credential_advice().filter(|advised| unset && !advice.contains(advised)));
         problems.entry(node.runner.name()).or_insert((what, Vec::new())).1.push(plan.nodes[ix].id.as_str());
     }
     if problems.is_empty() {
@@ -112,8 +149,10 @@ pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Re
         format!("runner `{runner}` (of {}): {what}", text::short_list(nodes, 5))
     });
     let lines: Vec<String> = lines.collect();
-    Err(Failure::usage(lines.join("\n       "))
-        .help("export one of the names with its value; unset what you do not use"))
+    if advice.is_empty() {
+        advice.push("export one of the names with its value; unset what you do not use");
+    }
+    Err(Failure::usage(lines.join("\n       ")).help(advice.join("\n        ")))
 }
 
 /// Asks the engine for the id of every image that the run uses, and for the allowlist network if it is joined.

@@ -476,6 +476,15 @@ fn warnings(
         let what = text::plural(uncommitted, "uncommitted change");
         warnings.push(format!("{what} in the work tree: agents see the base commit only"));
     }
+    let mut choices: Vec<String> = resolved
+        .iter()
+        .zip(active)
+        .filter(|(_, active)| **active)
+        .filter_map(|(node, _)| preflight::credential_choice(node.runner, &node.credentials))
+        .collect();
+    choices.sort();
+    choices.dedup();
+    warnings.extend(choices);
     if settings.sandbox.network == Network::Open {
         let mut exposed: Vec<String> = resolved
             .iter()

@@ -1,89 +1,22 @@
-//! `kew sandbox`: builds the images from the recipes in this binary, and tries images without starting an agent.
-
-use std::{fs, time::Duration};
+//! `kew sandbox smoke`: tries images without starting an agent; and what all of `kew sandbox` begins with.
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{BuildArgs, SmokeArgs, put, say, setting};
+use super::{SmokeArgs, put, say, setting};
 use crate::{
     config::Settings,
     contract::PROMPT_MOUNT_PATH,
     docker::{
-        argv::{Labels, Network, RunArgv, build_run_argv},
+        argv::Network,
         client::Docker,
         context,
         network::check_allowlist,
-        recipes::{self, Recipe},
+        trial::{Start, Trial, complaint},
     },
     error::Failure,
-    git::prompt::write_prompt,
-    name::RunId,
     run::fresh,
-    text,
+    text::{self, inert},
 };
-
-/// A build may download some hundred MB.
-const BUILD: Duration = Duration::from_secs(3600);
-
-/// Builds images under the names that the settings give them.
-pub fn build(args: &BuildArgs) -> Result<u8, Failure> {
-    let settings = settings(args.repo.repo.as_deref())?;
-    let wanted = wanted(&args.runners, &settings)?;
-    let (docker, _config) = engine()?;
-    for (recipe, image) in wanted {
-        let context = temporary()?;
-        let folder = Utf8Path::from_path(context.path()).expect("kew's own temporary folder is plain text");
-        let io = |error: std::io::Error| {
-            Failure::infrastructure(format!("the build context could not be written: {error}"))
-        };
-        recipe.write(folder).map_err(io)?;
-        if let Some(extra_ca) = args.extra_ca.as_ref().filter(|path| !path.as_str().is_empty()) {
-            let copied = fs::copy(extra_ca, folder.join("extra-ca.pem"));
-            copied.map_err(|error| Failure::usage(format!("`--extra-ca {extra_ca}`: {error}")))?;
-        }
-        say(&format!("building `{image}` for `{}`", recipe.runner));
-        let dockerfile = folder.join(recipe.dockerfile);
-        let base = args.base_image.as_ref().map(|base| format!("BASE_IMAGE={base}"));
-        let base = base.iter().flat_map(|base| ["--build-arg", base]);
-        // The classic builder is on every engine; the host's network lets downloads take the way that this machine takes.
-        let query = docker.query(["build", "--network", "host"]).env("DOCKER_BUILDKIT", "0");
-        let query = query.args(base).args(["--tag", &image, "--file", dockerfile.as_str(), folder.as_str()]);
-        let answer =
-            query.deadline(BUILD).run().map_err(|error| Failure::infrastructure(error.to_string()))?;
-        if !answer.ok() {
-            let log = format!("{}\n{}", answer.text(), answer.stderr);
-            let lines: Vec<&str> = log.trim().lines().collect();
-            let end = lines[lines.len().saturating_sub(30)..].join("\n");
-            return Err(Failure::infrastructure(format!("building `{image}` failed; the end of its log:\n{end}"))
-                .help("where no registry answers give `--base-image`; behind a proxy with its own certificate give `--extra-ca`"));
-        }
-        put(&format!("built {image}\n"));
-    }
-    Ok(0)
-}
-
-fn wanted(runners: &[String], settings: &Settings) -> Result<Vec<(&'static Recipe, String)>, Failure> {
-    let image = |recipe: &Recipe| match recipe.runner {
-        "collector" => Some(settings.sandbox.collector.clone()),
-        runner => settings.sandbox.image(runner, None).map(str::to_owned),
-    };
-    if runners.is_empty() {
-        return Ok(recipes::RECIPES.iter().filter_map(|recipe| Some((recipe, image(recipe)?))).collect());
-    }
-    let of = |runner: &String| {
-        let known = recipes::RECIPES.iter().map(|recipe| recipe.runner);
-        let recipe = recipes::find(runner).ok_or_else(|| {
-            let names = text::list(known.clone(), "and");
-            Failure::usage(format!("there is no recipe for `{}`; there are {names}", runner.escape_default()))
-        })?;
-        let image = image(recipe).ok_or_else(|| {
-            Failure::usage(format!("the settings map `{runner}` to no image"))
-                .help(format!("set `sandbox.images.{runner}`, e.g. to \"kew-{runner}:latest\""))
-        })?;
-        Ok((recipe, image))
-    };
-    runners.iter().map(of).collect()
-}
 
 /// Tries images: start under the full hardening, mount, prompt hand-over. The agent itself is not started.
 pub fn smoke(args: &SmokeArgs) -> Result<u8, Failure> {
@@ -142,59 +75,29 @@ done
 command -v git >/dev/null || fail "there is no git"
 "#;
 
-fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Result<(), Failure> {
+/// Starts an image under the full hardening, without its agent.
+pub fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Result<(), Failure> {
     let id = docker.image_id(image)?.ok_or_else(|| {
         Failure::infrastructure(format!("no such image on the engine: `{image}`"))
             .help("`kew sandbox build`, or build your own")
     })?;
-    let parent = settings.sandbox.checkout_dir.clone().unwrap_or_else(|| Utf8PathBuf::from("/tmp"));
-    let io =
-        |error: std::io::Error| Failure::infrastructure(format!("`{parent}` could not be written: {error}"));
-    let folder = tempfile::Builder::new().prefix("kew-smoke-").tempdir_in(&parent).map_err(io)?;
-    let work =
-        Utf8Path::from_path(folder.path()).expect("kew's own temporary folder is plain text").join("work");
-    fs::create_dir(&work).map_err(io)?;
-    std::os::unix::fs::chown(&work, None, None).map_err(io)?;
-    fs::set_permissions(&work, std::os::unix::fs::PermissionsExt::from_mode(0o777)).map_err(io)?;
     let nonce = format!("kew smoke {}", fresh(16));
-    write_prompt(&work, &nonce).map_err(|error| Failure::infrastructure(error.to_string()))?;
-
-    let run = RunId::new(format!("smoke-{}", fresh(6))).expect("hex digits are a run's id");
-    let name = format!("kew-{run}");
-    let labels = Labels {
-        state: "smoke".into(),
-        owner: run.to_string(),
-        run: run.to_string(),
-        node: "smoke".into(),
-        attempt: 1,
-    };
-    let trial = ["-c".to_owned(), TRIAL.replace("$KEW_SMOKE_PROMPT", PROMPT_MOUNT_PATH)];
-    let mut argv = build_run_argv(&RunArgv {
-        name: &name,
-        labels: &labels,
+    let trial = Trial {
+        docker,
         limits: &settings.sandbox.limits(Some(cpus).filter(|cpus| *cpus > 0)),
         network: settings.sandbox.network,
-        checkout: work.as_str(),
-        credentials: &[],
         image: &id,
-        container_args: &trial,
-    });
-    let at = argv.iter().position(|item| *item == id).expect("the argv has its image");
-    argv.splice(at..at, ["--entrypoint".to_owned(), "/bin/sh".to_owned()]);
-    let answer = docker.query(argv).deadline(Duration::from_secs(120)).run();
-    let answer = answer.map_err(|error| {
-        // It ran past its deadline; the container must not.
-        let _ = docker.remove(&name);
-        Failure::infrastructure(error.to_string())
-    })?;
+        parent: &trial_parent(settings),
+    };
+    let script = TRIAL.replace("$KEW_SMOKE_PROMPT", PROMPT_MOUNT_PATH);
+    let answer = trial
+        .run(&format!("kew-smoke-{}", fresh(6)), Some(&nonce), Start::Script(&script, ""))
+        .map_err(|error| Failure::infrastructure(error.to_string()))?;
     if !answer.ok() {
-        // The client's word on kew's own `--dns` is no news.
-        let said = answer.stderr.lines().filter(|line| !line.starts_with("WARNING: Localhost DNS"));
-        let said: Vec<&str> = said.collect();
         return Err(Failure::infrastructure(format!(
             "exit status {}: {}",
             answer.code.unwrap_or(-1),
-            said.join("; ")
+            inert(&complaint(&answer))
         ))
         .help("an image must have /bin/sh, git and the user 1001 with its home /home/agent, 0700"));
     }
@@ -205,19 +108,26 @@ fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -> Re
     Ok(())
 }
 
-fn settings(repo: Option<&Utf8Path>) -> Result<Settings, Failure> {
+/// Where the folders of trials are made: where checkouts would be.
+pub fn trial_parent(settings: &Settings) -> Utf8PathBuf {
+    settings.sandbox.checkout_dir.clone().unwrap_or_else(|| Utf8PathBuf::from("/tmp"))
+}
+
+/// The settings that hold in this repository.
+pub fn settings(repo: Option<&Utf8Path>) -> Result<Settings, Failure> {
     setting::settings(setting::work_tree(repo)?.as_deref())
 }
 
 /// The user's engine; the folder must live as long as the client is used.
-fn engine() -> Result<(Docker, tempfile::TempDir), Failure> {
+pub fn engine() -> Result<(Docker, tempfile::TempDir), Failure> {
     let config = temporary()?;
     let docker = Docker::new(context::endpoint(|name| std::env::var_os(name))?, config.path());
     docker.engine()?;
     Ok((docker, config))
 }
 
-fn temporary() -> Result<tempfile::TempDir, Failure> {
+/// A folder of this process's own, gone when it is dropped.
+pub fn temporary() -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("kew-build-")
         .tempdir()

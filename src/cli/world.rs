@@ -10,7 +10,7 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use crate::{
     config::{REPOSITORY_FILE, Settings},
     plan::world::{ImageGap, PromptFault, RunnerFacts, World},
-    runners::{self, Kind},
+    runners::Kind,
 };
 
 /// The longest prompt file.
@@ -45,11 +45,11 @@ impl<'a> Files<'a> {
 
 impl World for Files<'_> {
     fn runners(&self) -> Vec<String> {
-        runners::built_in().iter().map(|runner| runner.name().to_owned()).collect()
+        self.settings.registry.all().iter().map(|runner| runner.name().to_owned()).collect()
     }
 
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
-        let runner = runners::find(name)?;
+        let runner = self.settings.registry.find(name)?;
         Some(RunnerFacts {
             agent: runner.kind() == Kind::Agent,
             refused: runner.refusal().map(str::to_owned),
@@ -57,7 +57,7 @@ impl World for Files<'_> {
     }
 
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
-        runners::find(runner).map_or(Ok(()), |runner| runner.route(model))
+        self.settings.registry.find(runner).map_or(Ok(()), |runner| runner.route(model))
     }
 
     fn image(&self, runner: &str, toolchain: Option<&str>) -> Result<(), ImageGap> {

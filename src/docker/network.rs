@@ -48,6 +48,21 @@ pub fn check_allowlist(docker: &Docker) -> Result<(), NetworkError> {
     judge(&text)
 }
 
+/// Makes the allowlist network if there is none of that name; true if it did. Another network of that name is left alone.
+pub fn ensure_allowlist(docker: &Docker) -> Result<bool, NetworkError> {
+    match check_allowlist(docker) {
+        Err(NetworkError::Absent) => {}
+        other => return other.map(|()| false),
+    }
+    let label = format!("{NETWORK_LABEL}=1");
+    let made = docker.ask(&["network", "create", "--internal", "--label", &label, ALLOWLIST_NETWORK]);
+    // Another kew may have been faster: what counts is what is there now.
+    match (check_allowlist(docker), made) {
+        (Err(NetworkError::Absent), Err(error)) => Err(error.into()),
+        (checked, made) => checked.map(|()| made.is_ok()),
+    }
+}
+
 fn judge(text: &str) -> Result<(), NetworkError> {
     let foreign = |what: &str| Err(NetworkError::Foreign(what.to_owned()));
     let Ok(network) = serde_json::from_str::<Inspected>(text) else {

@@ -38,7 +38,7 @@ impl<W: Write> Reporter for Jsonl<W> {
 }
 
 /// The same JSON in other letters. Hidden characters and `##` stand inside strings only, where an escape means the same.
-fn escaped(json: &str) -> Cow<'_, str> {
+pub fn escaped(json: &str) -> Cow<'_, str> {
     if !json.contains("##") && !json.chars().any(hidden) {
         return Cow::Borrowed(json);
     }

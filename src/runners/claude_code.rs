@@ -62,6 +62,21 @@ impl Runner for ClaudeCode {
         &["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"]
     }
 
+    fn credential_advice(&self) -> Option<&'static str> {
+        Some(
+            "for a subscription run `claude setup-token` on a machine where you are logged in, and export what it prints as \
+             CLAUDE_CODE_OAUTH_TOKEN; else make an API key in Anthropic's console and export it as ANTHROPIC_API_KEY",
+        )
+    }
+
+    fn model_shape(&self) -> &'static str {
+        "`claude-…` ids, or an alias such as `sonnet`, `opus`, `haiku`; each may end in `[1m]`"
+    }
+
+    fn program(&self) -> Option<&'static str> {
+        Some("claude")
+    }
+
     fn route(&self, model: &str) -> Result<(), String> {
         let bare = model.strip_suffix(LONG_CONTEXT).unwrap_or(model);
         let plain = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');

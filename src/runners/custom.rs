@@ -97,6 +97,11 @@ impl Runner for Custom {
         self.credentials
     }
 
+    fn program(&self) -> Option<&'static str> {
+        // Only the image knows.
+        None
+    }
+
     fn route(&self, model: &str) -> Result<(), String> {
         if model.is_empty() || model.starts_with('-') || model.chars().any(char::is_control) {
             return Err("is not a model's name".into());

@@ -12,7 +12,7 @@ use super::{
     Kind, Runner,
     lenient::{Object, Scalar},
     one_line,
-    openrouter::Shape,
+    openrouter::{self, Shape},
 };
 use crate::stream::{CostSource, RunResult, RunTotals, StreamEvent, Tokens};
 
@@ -37,6 +37,14 @@ impl Runner for Hermes {
 
     fn required_credentials(&self) -> &'static [&'static str] {
         &["OPENROUTER_API_KEY"]
+    }
+
+    fn credential_advice(&self) -> Option<&'static str> {
+        Some(openrouter::ADVICE)
+    }
+
+    fn model_shape(&self) -> &'static str {
+        Shape::Bare.words()
     }
 
     fn route(&self, model: &str) -> Result<(), String> {

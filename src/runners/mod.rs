@@ -10,6 +10,7 @@ mod lenient;
 pub mod opencode;
 mod openrouter;
 pub mod pi;
+pub mod recording;
 pub mod shell;
 
 use std::time::Duration;
@@ -25,6 +26,18 @@ pub fn built_in() -> &'static [&'static dyn Runner] {
 /// Every runner that a plan may name: kew's own, then those that the user's settings define.
 #[derive(Clone)]
 pub struct Registry(Vec<&'static dyn Runner>);
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|runner| runner.name())).finish()
+    }
+}
 
 impl Registry {
     /// Kew's own and these.
@@ -78,11 +91,34 @@ pub trait Runner: Send + Sync {
     /// Arguments after the image, exactly; the image forwards them unmodified.
     fn container_args(&self, model: Option<&str>) -> Vec<String>;
 
-    /// Names of the credentials that are forwarded, and no others. Empty = needs none.
+    /// Names of the credentials that are forwarded, and no others; one of them is enough. Empty = needs none.
+    ///
+    /// In the order of the agent's own preference: of several that are set, the first is the one that it uses.
     fn required_credentials(&self) -> &'static [&'static str];
+
+    /// How to get one of the credentials, for people who have none yet.
+    fn credential_advice(&self) -> Option<&'static str> {
+        None
+    }
 
     /// Whether this runner can route the model; else why not and what it looks like.
     fn route(&self, model: &str) -> Result<(), String>;
+
+    /// What the models that it can route look like, in a few words.
+    fn model_shape(&self) -> &'static str {
+        match self.kind() {
+            Kind::Agent => "as the agent names them",
+            Kind::Job => "none",
+        }
+    }
+
+    /// The agent's program in its image, which answers `--version`; `None` = there is none.
+    fn program(&self) -> Option<&'static str> {
+        match self.kind() {
+            Kind::Agent => Some(self.name()),
+            Kind::Job => None,
+        }
+    }
 
     /// Meanings of one line of stdout (without its newline). Lines that mean nothing, or are no JSON, give nothing.
     fn parse_line(&self, line: &[u8], out: &mut Vec<StreamEvent>);

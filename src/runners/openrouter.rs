@@ -12,10 +12,22 @@ pub enum Shape {
     Bare,
 }
 
+/// How one gets the credential.
+pub const ADVICE: &str =
+    "make a key with a limit in OpenRouter's settings, and export it as OPENROUTER_API_KEY";
+
 /// The provider's name where it is a part of the model.
 const PROVIDER: &str = "openrouter";
 
 impl Shape {
+    /// The shape for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::WithProvider => "`openrouter/<maker>/<model>`",
+            Self::Bare => "`<maker>/<model>` of OpenRouter",
+        }
+    }
+
     /// Whether the model has this shape; else why not and what to write.
     pub fn check(self, cli: &str, model: &str) -> Result<(), String> {
         if model.is_empty() {

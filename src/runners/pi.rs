@@ -9,7 +9,7 @@ use super::{
     Kind, Runner,
     lenient::{List, Object, Scalar},
     one_line,
-    openrouter::Shape,
+    openrouter::{self, Shape},
 };
 use crate::stream::{CostSource, RunResult, StreamEvent, Tokens};
 
@@ -36,6 +36,14 @@ impl Runner for Pi {
 
     fn required_credentials(&self) -> &'static [&'static str] {
         &["OPENROUTER_API_KEY"]
+    }
+
+    fn credential_advice(&self) -> Option<&'static str> {
+        Some(openrouter::ADVICE)
+    }
+
+    fn model_shape(&self) -> &'static str {
+        Shape::WithProvider.words()
     }
 
     fn route(&self, model: &str) -> Result<(), String> {

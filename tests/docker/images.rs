@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The base image of this machine, where the pinned one is not there.
-fn base() -> Vec<String> {
+pub fn base() -> Vec<String> {
     let have = |image: &str| {
         std::process::Command::new("docker")
             .args(["image", "inspect", image])

@@ -260,9 +260,13 @@ fn fails_by_status(cli: &Cli) {
         [(401, "credential-refused: HTTP 401"), (404, "failed: "), (429, "rate-limited: "), (500, "failed: ")]
     {
         let told = cli.fails(error(status), &More::default(), outcome);
-        // Claude Code is stopped at its first retry with a refused key, of which it says less.
-        let words =
-            if cli.runner == "claude-code" && status == 401 { "authentication" } else { "scripted trouble" };
+        // Claude Code is stopped at its first retry with a refused key, and has words of its own for other troubles.
+        let words = match (cli.runner, status) {
+            ("claude-code", 401) => "authentication",
+            ("claude-code", 404) => "selected model",
+            ("claude-code", 429) => "used up",
+            _ => "scripted trouble",
+        };
         let reason = told.ran.outcome("a");
         assert!(reason.contains(words), "{}: {reason}", cli.runner);
     }

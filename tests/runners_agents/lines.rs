@@ -229,6 +229,12 @@ fn a_stop_by_kew_is_judged_as_such() {
     assert_eq!(kind(StopCause::Idle("20m".into())).kind.word(), "stalled");
     assert_eq!(kind(StopCause::Idle("20m".into())).reason.as_deref(), Some("it said nothing for 20m"));
     assert_eq!(kind(StopCause::StepCap("why".into())).kind.word(), "runaway");
+    let mut retried = Account::default();
+    retried.apply(&StreamEvent::Retry { status: Some(401), message: "invalid key".into() });
+    retried
+        .apply(&StreamEvent::Result(RunResult { error: Some("interrupted".into()), ..RunResult::default() }));
+    let refused = judge_end(Some(&StopCause::CredentialRefused(401)), &end, &retried).unwrap_err();
+    assert_eq!(refused.reason.as_deref(), Some("HTTP 401: invalid key"), "not that it was interrupted");
 }
 
 #[test]

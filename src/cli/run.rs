@@ -20,7 +20,7 @@ use super::{
     put, say, setting,
 };
 use crate::{
-    config::Settings,
+    config::{REPOSITORY_FILE, Settings},
     docker::{
         argv::{Labels, Network},
         client::Docker,
@@ -279,6 +279,10 @@ impl Ready<'_> {
             warnings: self.warnings.clone(),
         };
         if self.args.format == Format::Human {
+            if !self.settings.from_repository.is_empty() {
+                let images = self.settings.from_repository.join(", ");
+                say(&format!("this repository's {REPOSITORY_FILE} chooses images: {images}"));
+            }
             let gates = implied(&self.checked.plan, &self.checked.dag, &self.active);
             if !gates.is_empty() {
                 say(&format!("implied gates:\n{gates}"));

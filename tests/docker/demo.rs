@@ -110,3 +110,15 @@ fn docker_conflicting_inputs_hold_the_node_and_name_the_files() {
     let outcome = ran.outcome("both");
     assert!(outcome.starts_with("held: conflict: ") && outcome.contains("same.txt"), "{outcome}");
 }
+
+#[test]
+fn docker_images_that_the_repository_chooses_are_said_before_a_run() {
+    let rig = Rig::new();
+    fs::write(rig.repo.join("kew.toml"), "[sandbox.images]\nshell = \"kew-shell\"\n\"\\u001b[2J\" = \"x\"\n")
+        .unwrap();
+    let output = rig.kew(&["run", rig.plan("[nodes.a]\nprompt = 'true'\n").as_str()]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains(r#"kew.toml chooses images: images.shell = "kew-shell""#), "{stderr}");
+    assert!(!stderr.contains('\u{1b}'), "{stderr}");
+}

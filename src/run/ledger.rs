@@ -54,7 +54,9 @@ pub trait AttemptShelf: Send {
     /// The log of stderr. Taken once.
     fn stderr(&mut self) -> io::Result<Box<dyn LineLog>>;
     /// Keeps kew's own copy of the sidecar.
-    fn verdict(&mut self, bytes: &[u8]) -> io::Result<()>;
+    ///
+    /// Gives the copy back: it is what is judged, shown and digested, and it has known secrets masked.
+    fn verdict(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>>;
 }
 
 /// A log of lines.

@@ -243,18 +243,15 @@ fn steps(
         report.outcome = judge_work(job.spec.commits, &report.collected.work);
     }
     if let Some(review) = &job.review {
-        let read = attempt.sidecar();
-        let digest = match &read {
-            Ok((bytes, _)) => {
-                files.verdict(bytes).map_err(|error| disk("the verdict's copy", &error))?;
-                Some(crate::digest::sha256_hex(bytes))
+        let (read, found) = match attempt.sidecar() {
+            Ok((bytes, found)) => {
+                let copy = files.verdict(&bytes).map_err(|error| disk("the verdict's copy", &error))?;
+                (Ok(copy), found)
             }
-            Err(_) => None,
-        };
-        let (read, found) = match read {
-            Ok((bytes, found)) => (Ok(bytes), found),
             Err(fault) => (Err(fault), FoundAt::Root),
         };
+        // kew's own copy counts from here on: what is left in the checkout can still be rewritten.
+        let digest = read.as_ref().ok().map(crate::digest::sha256_hex);
         let judged = judge(job, review, read.as_deref().map_err(Clone::clone), found);
         if matches!(judged, Judged::Held(_)) {
             report.outcome = Outcome::new(Kind::Held, judged.summary());

@@ -95,8 +95,10 @@ impl AttemptShelf for Shelved {
         Ok(Box::new(Masked { log, masker: Arc::clone(&self.masker) }))
     }
 
-    fn verdict(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.files.write_verdict(bytes).map_err(io_error)
+    fn verdict(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let masked = self.masker.mask(bytes).into_owned();
+        self.files.write_verdict(&masked).map_err(io_error)?;
+        Ok(masked)
     }
 }
 

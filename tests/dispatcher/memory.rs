@@ -140,10 +140,10 @@ impl AttemptShelf for Folder {
     fn stderr(&mut self) -> io::Result<Box<dyn LineLog>> {
         Ok(Box::new(Log { memory: self.memory.clone(), node: None, size: 0 }))
     }
-    fn verdict(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn verdict(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         self.memory.tries("verdict")?;
         self.memory.lock().verdicts.insert(self.node.clone(), bytes.to_vec());
-        Ok(())
+        Ok(bytes.to_vec())
     }
 }
 

@@ -88,6 +88,33 @@ fn docker_ps_shows_no_credential_and_the_log_neither() {
 }
 
 #[test]
+fn docker_a_credential_in_a_verdict_is_masked_everywhere() {
+    let mut rig = Rig::new();
+    let secret = "sk-ant-oat01-abcdefghijklmnop";
+    rig.env.insert("ANTHROPIC_API_KEY".into(), secret.into());
+    let tag = "kew-test-telltale";
+    docker_build(
+        tag,
+        "FROM kew-agent\nUSER root\nRUN printf '#!/bin/bash\\ncat >/dev/null\\n\
+         jq -n --arg t \"my key is $ANTHROPIC_API_KEY\" \"{verdict:\\\\\"approve\\\\\",summary:\\\\$t,findings:[]}\" > /work/.kew-review-verdict.json\\n\
+         jq -cn \"{type:\\\\\"result\\\\\",is_error:false,subtype:\\\\\"success\\\\\",session_id:\\\\\"s\\\\\"}\"\\n' > /usr/local/bin/claude\nUSER agent\n",
+    );
+    rig.settings(&format!(
+        "[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"kew-shell\"\nclaude-code = \"{tag}\"\n",
+        rig.checkouts
+    ));
+    let plan = rig.plan(
+        "[nodes.work]\nprompt = 'true'\n[nodes.judge]\nreviews = 'work'\nrunner = 'claude-code'\nmodel = 'sonnet'\nprompt = 'x'\n",
+    );
+    let ran = rig.run(&plan);
+    ran.expect(0);
+    let summary = ran.of_node("verdict", "judge")[0]["summary"].as_str().unwrap().to_owned();
+    assert!(summary.starts_with("my key is ") && summary.contains("ANTHROPIC_API_KEY"), "{summary}");
+    let left = Command::new("grep").args(["-rl", secret, rig.repo.as_str()]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "", "the credential is on disk");
+}
+
+#[test]
 fn docker_the_allowlist_network_lets_nothing_out() {
     let rig = Rig::new();
     let text = format!(

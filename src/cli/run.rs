@@ -3,6 +3,10 @@
 //! Invariants: the lock comes before anything that another kew could take for a leftover; the watchdog before the first
 //! container; what was made for the run is gone at its end, whatever the end was.
 
+mod frozen;
+mod leftovers;
+mod warnings;
+
 use std::{
     collections::HashMap,
     ffi::OsString,
@@ -10,8 +14,12 @@ use std::{
     time::Duration,
 };
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 
+use self::{
+    leftovers::{Cleaner, reap},
+    warnings::warnings,
+};
 use super::{
     Format, RunArgs,
     check::implied,
@@ -21,13 +29,7 @@ use super::{
 };
 use crate::{
     config::{REPOSITORY_FILE, Settings},
-    docker::{
-        argv::{Labels, Network},
-        client::Docker,
-        context,
-        events::Events,
-        sealed::{Access as SealedAccess, Sealed, run_sealed},
-    },
+    docker::{argv::Labels, client::Docker, context, events::Events},
     error::Failure,
     git::{
         access::{Access, grant},
@@ -37,9 +39,7 @@ use crate::{
         refs,
     },
     name::{CommitId, EnvName, RunId},
-    plan::spec::{NodeIx, Plan},
     process::query::RunAs,
-    record::{NodeStart, RunStart},
     report,
     run::{
         self, Ended, Run,
@@ -47,18 +47,17 @@ use crate::{
         executor::Executor as _,
         fresh,
         ledger::{Ledger as _, Observer},
-        unix_ms,
         watchdog::{Watchdog, Watched},
     },
     store::{
         Store,
-        lock::{RunLock, lock_path, locks_dir},
+        lock::{RunLock, lock_path},
         mask::Masker,
         shelf::Files,
         state_id,
     },
     text,
-    workspace::{self, Workspace},
+    workspace::Workspace,
 };
 
 /// Nodes at once, where neither the flag nor the plan says.
@@ -213,7 +212,7 @@ impl Ready<'_> {
         let collector = preflight::collector_id(docker, &self.settings)?;
         let cleaner =
             Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
-        self.reap(state, &cleaner);
+        reap(self.settings.sandbox.checkout_dir.as_deref(), state, &cleaner);
         *clean = Some(cleaner);
 
         let register = watchdog.register();
@@ -322,80 +321,6 @@ impl Ready<'_> {
         }
     }
 
-    fn start_row(&self, id: &RunId, labels: &Labels) -> RunStart {
-        let plan = &self.checked.plan;
-        let name = |node: NodeIx| plan.nodes[node].id.clone();
-        let nodes = (0..plan.nodes.len()).filter(|node| self.active[*node]).map(|ix| {
-            let (node, resolved) = (&plan.nodes[ix], &self.resolved[ix]);
-            NodeStart {
-                node: node.id.clone(),
-                runner: resolved.runner.name().to_owned(),
-                model: node.model.clone(),
-                image: resolved.image.clone(),
-                image_id: resolved.image_id.clone().unwrap_or_default(),
-                reviews: node.reviews.map(name),
-                commits: node.commits,
-                needs: node.needs.iter().copied().map(name).collect(),
-            }
-        });
-        let settings_json = serde_json::to_string(&self.settings)
-            .expect("settings are text, numbers and maps, which JSON can hold");
-        RunStart {
-            run: id.clone(),
-            epic: plan.epic.name.clone(),
-            plan_path: self.args.plan.to_string(),
-            plan_text: self.checked.text.clone(),
-            digest: self.digest(plan, &settings_json),
-            settings_json,
-            base: self.base.clone(),
-            network: self.settings.sandbox.network.word().to_owned(),
-            owner: labels.owner.clone(),
-            started: unix_ms(),
-            nodes: nodes.collect(),
-        }
-    }
-
-    /// Over everything that is frozen: plan, prompts, settings, image ids, base. Each part is preceded by its length.
-    fn digest(&self, plan: &Plan, settings_json: &str) -> String {
-        let prompts = plan.nodes.iter().map(|node| node.prompt.as_str());
-        let images = self.resolved.iter().map(|node| node.image_id.as_deref().unwrap_or_default());
-        let parts = [self.checked.text.as_str(), settings_json, self.base.as_str()]
-            .into_iter()
-            .chain(prompts)
-            .chain(images);
-        let mut bytes = Vec::new();
-        for part in parts {
-            bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
-            bytes.extend_from_slice(part.as_bytes());
-        }
-        crate::digest::sha256_hex(bytes)
-    }
-
-    /// Removes what runs of this state folder left whose kew is dead: their lock is free.
-    fn reap(&self, state: &Utf8Path, clean: &Cleaner) {
-        let folder = self.settings.sandbox.checkout_dir.clone();
-        let folder = folder.or_else(|| Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
-        let ours = locks_dir(state);
-        let free = |lock: &Utf8Path| {
-            lock.parent() == Some(&*ours) && crate::store::lock::is_free(lock).unwrap_or(false)
-        };
-        let dead = folder.map(|folder| workspace::dead(&folder, free)).unwrap_or_default();
-        for (workspace, lock) in dead {
-            let Ok(Some(lock)) = RunLock::try_take(&lock) else { continue };
-            let run = lock.path().file_name().unwrap_or_default().to_owned();
-            let label = format!("kew.run={run}");
-            let containers = clean.docker.containers(&label).unwrap_or_default();
-            let gone = containers.iter().all(|container| clean.docker.remove(container).unwrap_or(false));
-            if gone && workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_ok() {
-                say(&format!(
-                    "removed what the dead run {run} left: `{workspace}` and {}",
-                    text::plural(containers.len(), "container")
-                ));
-                let _ = lock.remove();
-            }
-        }
-    }
-
     /// Files that root made in somebody else's repository become that person's again.
     fn give_state_back(&self, state: &Utf8Path) {
         let owner = self.repo.owner();
@@ -403,31 +328,6 @@ impl Ready<'_> {
         if root && owner.uid != 0 && state.starts_with(self.repo.common_dir()) {
             let _ = grant(state, Access::Owner(owner));
         }
-    }
-}
-
-/// Empties folders of which an agent's user owns a part, by a container that may.
-struct Cleaner {
-    docker: Docker,
-    labels: Labels,
-    collector: String,
-}
-
-impl Cleaner {
-    fn empty(&self, folder: &Utf8Path) {
-        let name = format!("kew-{}-clean-{}", self.labels.run, fresh(4));
-        let labels = Labels { node: "clean".to_owned(), ..self.labels.clone() };
-        let sealed = Sealed {
-            name: &name,
-            labels: &labels,
-            image: &self.collector,
-            folder: folder.as_str(),
-            access: SealedAccess::Clean,
-            script: "find /work -mindepth 1 -depth -delete",
-            args: &[],
-        };
-        // What remains is found by the removal that follows, which is reported.
-        let _ = run_sealed(&self.docker, &sealed, None, Duration::from_secs(600));
     }
 }
 
@@ -466,48 +366,6 @@ fn active(checked: &setting::Checked, only: &[String]) -> Result<Vec<bool>, Fail
         active[node] = true;
     }
     Ok(active)
-}
-
-fn warnings(
-    repo: &UserRepo,
-    settings: &Settings,
-    resolved: &[Resolved],
-    active: &[bool],
-) -> Result<Vec<String>, Failure> {
-    let mut warnings = Vec::new();
-    let uncommitted = repo.uncommitted_count()?;
-    if uncommitted > 0 {
-        let what = text::plural(uncommitted, "uncommitted change");
-        warnings.push(format!("{what} in the work tree: agents see the base commit only"));
-    }
-    let mut choices: Vec<String> = resolved
-        .iter()
-        .zip(active)
-        .filter(|(_, active)| **active)
-        .filter_map(|(node, _)| preflight::credential_choice(node.runner, &node.credentials))
-        .collect();
-    choices.sort();
-    choices.dedup();
-    warnings.extend(choices);
-    if settings.sandbox.network == Network::Open {
-        let mut exposed: Vec<String> = resolved
-            .iter()
-            .zip(active)
-            .filter(|(node, active)| **active && node.network == Network::Open)
-            .flat_map(|(node, _)| node.credentials.iter())
-            .filter(|(_, state)| *state == preflight::CredentialState::Set)
-            .map(|(name, _)| name.to_string())
-            .collect();
-        exposed.sort();
-        exposed.dedup();
-        warnings.push(if exposed.is_empty() {
-            "`sandbox.network = \"open\"`: containers have full network access".to_owned()
-        } else {
-            let names = text::list(exposed, "and");
-            format!("`sandbox.network = \"open\"` with {names} inside: a prompt-injected agent can send the credential anywhere")
-        });
-    }
-    Ok(warnings)
 }
 
 /// UTC start time and a random tail: sorts by time.

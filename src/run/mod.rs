@@ -1,10 +1,11 @@
 //! Running: the dispatcher decides, nodes live on threads of their own, and this loop joins the two.
 //!
-//! One current-thread loop waits for messages, signals, the next deadline and a redraw tick; it performs the dispatcher's
-//! actions in their order. It never joins a node's thread: a node that hangs cannot hang kew's exit.
+//! This file holds what goes in and what comes out. `driver` is the loop, `dispatcher` its decisions, `node` one attempt
+//! on its thread, `executor` the port to engines.
 
 pub mod contained;
 pub mod dispatcher;
+mod driver;
 pub mod executor;
 pub mod ledger;
 pub mod node;
@@ -15,43 +16,20 @@ pub mod signals;
 mod status;
 pub mod watchdog;
 
-use std::{
-    collections::HashMap,
-    io,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use self::{
-    dispatcher::{Action, Dispatcher, Launch, Now, Setup, Status},
-    executor::{Executor, NodeSpec, StopHow},
-    ledger::{Ledger, LedgerError, Observer, Shelf},
-    node::{Job, Report, Review, Told},
-    pool::Pool,
-    signals::Signals,
-};
+pub use self::driver::drive;
+use self::{dispatcher::Status, ledger::LedgerError};
 use crate::{
     docker::argv::{Limits, Network},
-    event::{EVENT_VERSION, RunEvent, Stamped},
-    name::{AttemptKey, CommitId, EnvName, RunId},
-    outcome::StopCause,
+    name::{CommitId, EnvName, RunId},
     plan::{
         dag::Dag,
         spec::{NodeIx, Plan},
     },
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, VerdictRow},
-    runners::{Runner, StopSignal},
-    verdict::Judged,
+    record::NodeState,
+    runners::Runner,
 };
-
-/// Nothing happened for this long: say that the run is alive.
-const HEARTBEAT: Duration = Duration::from_secs(60);
-/// How often a terminal is redrawn.
-const REDRAW: Duration = Duration::from_millis(250);
-/// Messages between nodes and the loop; a full channel slows the nodes.
-const CHANNEL: usize = 1024;
 
 /// What is known of each node before the run begins, beside its plan.
 #[derive(Clone)]
@@ -115,356 +93,9 @@ pub struct Ended {
     pub broken: Option<LedgerError>,
 }
 
-/// Carries a run out.
-pub fn drive(
-    run: &Run<'_>,
-    executor: Arc<dyn Executor>,
-    shelf: Arc<dyn Shelf>,
-    ledger: &mut dyn Ledger,
-    observer: &mut dyn Observer,
-) -> io::Result<Ended> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (tell, mut told) = mpsc::channel(CHANNEL);
-    let dispatcher = Dispatcher::new(Setup {
-        plan: run.plan,
-        dag: run.dag,
-        base: run.base.clone(),
-        active: run.active.clone(),
-        jobs: run.jobs,
-        fail_fast: run.fail_fast,
-        grace: run.grace,
-        int_first: run.nodes.iter().map(|node| node.runner.stop_signal() == StopSignal::Int).collect(),
-        idle: run.nodes.iter().map(|node| node.idle).collect(),
-    });
-    let mut driver = Driver {
-        run,
-        dispatcher,
-        pool: Pool::new(Arc::clone(&executor), shelf, tell),
-        executor,
-        ledger,
-        observer,
-        stops: HashMap::new(),
-        begun: Instant::now(),
-        seq: 0,
-        last_told: Instant::now(),
-        broken: None,
-    };
-    runtime.block_on(driver.go(&mut told))
-}
-
 /// Unix milliseconds.
 pub fn unix_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
-}
-
-/// Why kew stops an attempt, once it does; shared with the attempt's thread.
-type StopMark = Arc<Mutex<Option<StopCause>>>;
-
-struct Driver<'a> {
-    run: &'a Run<'a>,
-    dispatcher: Dispatcher<'a>,
-    pool: Pool,
-    executor: Arc<dyn Executor>,
-    ledger: &'a mut dyn Ledger,
-    observer: &'a mut dyn Observer,
-    stops: HashMap<NodeIx, (AttemptKey, StopMark)>,
-    begun: Instant,
-    seq: u64,
-    last_told: Instant,
-    broken: Option<LedgerError>,
-}
-
-impl Driver<'_> {
-    async fn go(&mut self, told: &mut mpsc::Receiver<Told>) -> io::Result<Ended> {
-        let mut signals = Signals::listen()?;
-        let mut redraw = tokio::time::interval(REDRAW);
-        redraw.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        self.tell(RunEvent::RunStarted {
-            epic: self.run.plan.epic.name.to_string(),
-            base: self.run.base.to_string(),
-            nodes: self.ids(),
-            max_parallel: self.run.jobs,
-            network: self.run.network.word().to_owned(),
-        });
-        for message in &self.run.warnings {
-            self.tell(RunEvent::Warning { message: message.clone() });
-        }
-        let first = self.dispatcher.start(self.now());
-        self.perform(first);
-        let mut requests = 0;
-        while !self.dispatcher.done() {
-            let deadline =
-                self.dispatcher.next_deadline().map(|at| tokio::time::Instant::from_std(self.begun + at));
-            let actions = tokio::select! {
-                Some(message) = told.recv() => self.dispatcher.told(message, self.now()),
-                () = signals.stop_requested() => {
-                    requests += 1;
-                    if requests == 3 {
-                        return Ok(self.ended(true));
-                    }
-                    self.dispatcher.interrupt()
-                }
-                () = sleep_until(deadline) => self.dispatcher.tick(self.now()),
-                _ = redraw.tick() => {
-                    if self.last_told.elapsed() >= HEARTBEAT {
-                        self.tell(RunEvent::Heartbeat { running: self.dispatcher.running() });
-                    }
-                    self.observer.tick(unix_ms());
-                    Vec::new()
-                }
-            };
-            self.perform(actions);
-        }
-        Ok(self.ended(false))
-    }
-
-    fn perform(&mut self, actions: Vec<Action>) {
-        for action in actions {
-            let done = match action {
-                Action::Launch(launch) => {
-                    self.launch(launch);
-                    Ok(())
-                }
-                Action::Ended { report, state, started } => self.record_end(&report, state, started),
-                Action::Node { node, state, reason } => {
-                    let key = self.key(node, 0);
-                    self.ledger.node(&key, state, Some(&reason))
-                }
-                Action::Stop { node, cause, how } => {
-                    self.stop(node, cause, how);
-                    Ok(())
-                }
-                Action::Tell(event) => {
-                    self.tell(event);
-                    Ok(())
-                }
-            };
-            if let Err(error) = done {
-                self.store_broke(error);
-            }
-        }
-    }
-
-    /// Nothing may be lost: a state that cannot be written stops the run.
-    fn store_broke(&mut self, error: LedgerError) {
-        if self.broken.is_some() {
-            return;
-        }
-        self.broken = Some(error);
-        for action in self.dispatcher.broken() {
-            if let Action::Stop { node, cause, how } = action {
-                self.stop(node, cause, how);
-            }
-        }
-    }
-
-    fn launch(&mut self, launch: Launch) {
-        let (node, setup) = (&self.run.plan.nodes[launch.node], &self.run.nodes[launch.node]);
-        let key = self.key(launch.node, launch.attempt);
-        let container = format!("kew-{}-{}-{}-{}", self.run.id, node.id, launch.attempt, fresh(4));
-        let stop = StopMark::default();
-        self.stops.insert(launch.node, (key.clone(), Arc::clone(&stop)));
-        if self.broken.is_none() {
-            let recorded = self.ledger.attempt_started(&AttemptStart {
-                key: key.clone(),
-                round: 1,
-                tries: 1,
-                runner: setup.runner.name().to_owned(),
-                model: node.model.clone(),
-                image_id: setup.image_id.clone(),
-                container: container.clone(),
-                prompt_digest: crate::digest::sha256_hex(&node.prompt),
-                started: unix_ms(),
-            });
-            if let Err(error) = recorded {
-                self.store_broke(error);
-            }
-        }
-        if self.broken.is_some() {
-            // The attempt is not on record, so it must not run: it is launched stopped, and its report ends it.
-            self.stop(launch.node, StopCause::Asked, StopHow::Now);
-        }
-        self.tell(RunEvent::NodeStarted {
-            node: node.id.clone(),
-            attempt: launch.attempt,
-            runner: setup.runner.name().to_owned(),
-            model: node.model.clone(),
-            image: setup.image.clone(),
-        });
-        let review = node.reviews.zip(launch.reviewed).map(|(subject, head)| Review {
-            subject: self.run.plan.nodes[subject].id.clone(),
-            head,
-            nonce: fresh(16),
-            by: node.verdict,
-        });
-        let job = Job {
-            node: launch.node,
-            spec: NodeSpec {
-                key: key.clone(),
-                container,
-                image_id: setup.image_id.clone(),
-                container_args: setup.runner.container_args(node.model.as_deref()),
-                credentials: setup.credentials.clone(),
-                network: setup.network,
-                limits: self.run.limits.clone(),
-                epic: self.run.plan.epic.name.clone(),
-                commits: node.commits,
-                job: setup.runner.kind() == crate::runners::Kind::Job,
-            },
-            source: launch.source,
-            runner: setup.runner,
-            prompt: node.prompt.clone(),
-            brief: node.brief,
-            review,
-            log_max: self.run.log_max,
-            step_cap: setup.step_cap,
-            stop,
-        };
-        self.pool.run(job);
-    }
-
-    fn stop(&mut self, node: NodeIx, cause: StopCause, how: StopHow) {
-        let Some((key, stop)) = self.stops.get(&node) else { return };
-        stop.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(cause);
-        self.executor.stop(key, how);
-    }
-
-    fn record_end(&mut self, report: &Report, state: NodeState, started: i64) -> Result<(), LedgerError> {
-        self.stops.remove(&report.node);
-        let key = self.key(report.node, report.attempt);
-        let ended = unix_ms().max(started);
-        let row = AttemptEnd {
-            key: key.clone(),
-            ended,
-            input: report.input.clone(),
-            head: report.collected.head.clone(),
-            commits: report.collected.work.commits,
-            outcome: report.outcome.kind.word().to_owned(),
-            reason: report.outcome.reason.clone(),
-            exit: report.exit,
-            session: report.account.session.clone(),
-            model_reported: report.account.model.clone(),
-            tokens: report.account.tokens(),
-            cost_usd: report.cost_usd(),
-            cost_source: report.cost_source(),
-            summary: report.summary.clone(),
-        };
-        let subject = self.run.plan.nodes[report.node].reviews;
-        let verdict = report.verdict.as_ref().zip(subject).zip(report.input.clone()).map(
-            |(((judged, digest), subject), commit)| VerdictRow {
-                key,
-                subject: self.run.plan.nodes[subject].id.clone(),
-                commit,
-                verdict: judged.word().to_owned(),
-                summary: judged.summary(),
-                findings_json: findings(judged),
-                digest: digest.clone(),
-                time: ended,
-            },
-        );
-        self.ledger.attempt_ended(&row, state, verdict.as_ref())
-    }
-
-    fn ended(&mut self, left: bool) -> Ended {
-        for (node, state, reason) in self.dispatcher.leftovers() {
-            let key = self.key(node, 0);
-            if let Err(error) = self.ledger.node(&key, state, Some(&reason)) {
-                self.store_broke(error);
-            }
-            let id = self.run.plan.nodes[node].id.clone();
-            self.tell(match state {
-                NodeState::Waiting => RunEvent::NodeWaiting { node: id, reason },
-                _ => RunEvent::NodeSkipped { node: id, reason },
-            });
-        }
-        let status = self.conclude(if left { Status::Interrupted } else { self.dispatcher.status() });
-        let leftovers: HashMap<NodeIx, (NodeState, String)> = self
-            .dispatcher
-            .leftovers()
-            .into_iter()
-            .map(|(node, state, reason)| (node, (state, reason)))
-            .collect();
-        let active = (0..self.run.plan.nodes.len()).filter(|node| self.run.active[*node]);
-        let nodes = active
-            .map(|node| match leftovers.get(&node) {
-                Some((state, reason)) => (node, *state, Some(reason.clone())),
-                None => (node, self.dispatcher.state(node), self.dispatcher.reason(node).map(str::to_owned)),
-            })
-            .collect();
-        Ended { status, nodes, left, broken: self.broken.clone() }
-    }
-
-    /// Writes the end down, then tells it. Each of the two writes may still turn a good end into a bad one; the row is the
-    /// last thing written, so a state that broke before it holds a run without an end.
-    fn conclude(&mut self, mut status: Status) -> Status {
-        let mut last = self.stamp(self.run_ended(status));
-        if let Err(error) = self.ledger.event(&last) {
-            self.broken.get_or_insert(error);
-            status = status.max_with_broken();
-            last.event = self.run_ended(status);
-        }
-        let row = RunEnd {
-            run: self.run.id.clone(),
-            status: status.word().to_owned(),
-            exit_code: i32::from(status.exit_code()),
-            ended: last.time,
-        };
-        if let Err(error) = self.ledger.run_ended(&row) {
-            self.broken.get_or_insert(error);
-            status = status.max_with_broken();
-            last.event = self.run_ended(status);
-        }
-        self.observer.event(&last);
-        status
-    }
-
-    fn run_ended(&self, status: Status) -> RunEvent {
-        let (tokens, cost_usd, cost_at_least) = self.dispatcher.spent();
-        RunEvent::RunEnded {
-            status: status.word().to_owned(),
-            exit_code: i32::from(status.exit_code()),
-            duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
-            tokens,
-            cost_usd,
-            cost_at_least,
-        }
-    }
-
-    fn stamp(&mut self, event: RunEvent) -> Stamped {
-        self.seq += 1;
-        Stamped { v: EVENT_VERSION, seq: self.seq, time: unix_ms(), run: self.run.id.clone(), event }
-    }
-
-    fn tell(&mut self, event: RunEvent) {
-        self.last_told = Instant::now();
-        let stamped = self.stamp(event);
-        if !matches!(stamped.event, RunEvent::NodeProgress { .. } | RunEvent::Heartbeat { .. })
-            && let Err(error) = self.ledger.event(&stamped)
-        {
-            self.store_broke(error);
-        }
-        self.observer.event(&stamped);
-    }
-
-    fn key(&self, node: NodeIx, attempt: u32) -> AttemptKey {
-        AttemptKey { run: self.run.id.clone(), node: self.run.plan.nodes[node].id.clone(), attempt }
-    }
-
-    fn ids(&self) -> Vec<crate::name::NodeId> {
-        let nodes = self.run.plan.nodes.iter().zip(&self.run.active);
-        nodes.filter(|(_, active)| **active).map(|(node, _)| node.id.clone()).collect()
-    }
-
-    fn now(&self) -> Now {
-        Now { since: self.begun.elapsed(), unix_ms: unix_ms() }
-    }
-}
-
-async fn sleep_until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// A random word of `bytes` bytes in hex, for names and nonces.
@@ -476,14 +107,4 @@ pub fn fresh(bytes: usize) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-fn findings(judged: &Judged) -> String {
-    let findings = match judged {
-        Judged::Approve(opinion) | Judged::RequestChanges(opinion) => {
-            serde_json::to_string(&opinion.findings)
-        }
-        Judged::Held(_) => Ok("[]".to_owned()),
-    };
-    findings.expect("findings are plain text and numbers, which JSON can hold")
 }

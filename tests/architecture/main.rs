@@ -226,12 +226,6 @@ fn the_program_does_not_unwrap() {
     none(found, "errors are values");
 }
 
-/// Files that are longer than 500 lines, how long they may be, and why they are not two.
-const LONG: [(&str, usize, &str); 2] = [
-    ("src/cli/run.rs", 520, "one command from its arguments to its summary, step by step"),
-    ("src/run/contained.rs", 520, "one engine: its port and the steps of an attempt are read together"),
-];
-
 #[test]
 fn a_file_says_what_it_is_and_is_not_long() {
     let mut found = Vec::new();
@@ -240,12 +234,8 @@ fn a_file_says_what_it_is_and_is_not_long() {
             found.push(format!("{} does not say what it is", file.path));
         }
         let lines = file.text.lines().count();
-        let exception = LONG.iter().find(|(path, _, _)| *path == file.path);
-        if lines > exception.map_or(500, |(_, most, _)| *most) {
+        if lines > 500 {
             found.push(format!("{} has {lines} lines", file.path));
-        }
-        if lines <= 500 && exception.is_some() {
-            found.push(format!("{} is no exception any more", file.path));
         }
     }
     none(found, "a file opens with what it is, and has at most 500 lines");

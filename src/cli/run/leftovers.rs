@@ -1,0 +1,69 @@
+//! Removing what runs left: folders of which an agent's user owns a part, and all of a dead run.
+//!
+//! Invariant: only what the free lock of a run of this very state folder proves to be dead is touched.
+
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::{
+    cli::say,
+    docker::{
+        argv::Labels,
+        client::Docker,
+        sealed::{Access as SealedAccess, Sealed, run_sealed},
+    },
+    run::fresh,
+    store::lock::{RunLock, locks_dir},
+    text, workspace,
+};
+
+/// Empties folders of which an agent's user owns a part, by a container that may.
+pub(super) struct Cleaner {
+    pub docker: Docker,
+    pub labels: Labels,
+    pub collector: String,
+}
+
+impl Cleaner {
+    /// Removes all that is in `folder`.
+    pub fn empty(&self, folder: &Utf8Path) {
+        let name = format!("kew-{}-clean-{}", self.labels.run, fresh(4));
+        let labels = Labels { node: "clean".to_owned(), ..self.labels.clone() };
+        let sealed = Sealed {
+            name: &name,
+            labels: &labels,
+            image: &self.collector,
+            folder: folder.as_str(),
+            access: SealedAccess::Clean,
+            script: "find /work -mindepth 1 -depth -delete",
+            args: &[],
+        };
+        // What remains is found by the removal that follows, which is reported.
+        let _ = run_sealed(&self.docker, &sealed, None, Duration::from_secs(600));
+    }
+}
+
+/// Removes what runs of this state folder left whose kew is dead: their lock is free.
+pub(super) fn reap(checkout_dir: Option<&Utf8Path>, state: &Utf8Path, clean: &Cleaner) {
+    let folder = checkout_dir.map(Utf8Path::to_owned);
+    let folder = folder.or_else(|| Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
+    let ours = locks_dir(state);
+    let free =
+        |lock: &Utf8Path| lock.parent() == Some(&*ours) && crate::store::lock::is_free(lock).unwrap_or(false);
+    let dead = folder.map(|folder| workspace::dead(&folder, free)).unwrap_or_default();
+    for (workspace, lock) in dead {
+        let Ok(Some(lock)) = RunLock::try_take(&lock) else { continue };
+        let run = lock.path().file_name().unwrap_or_default().to_owned();
+        let label = format!("kew.run={run}");
+        let containers = clean.docker.containers(&label).unwrap_or_default();
+        let gone = containers.iter().all(|container| clean.docker.remove(container).unwrap_or(false));
+        if gone && workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_ok() {
+            say(&format!(
+                "removed what the dead run {run} left: `{workspace}` and {}",
+                text::plural(containers.len(), "container")
+            ));
+            let _ = lock.remove();
+        }
+    }
+}

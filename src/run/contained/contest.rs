@@ -1,0 +1,271 @@
+//! One attempt over its checkout: prompt, container, collection, sidecar. It decides nothing.
+//!
+//! Invariants: nothing in the checkout is read before its container is known to be gone; the prompt's file is gone on every
+//! way out.
+
+use std::{
+    fs,
+    sync::{Arc, Mutex, atomic::Ordering},
+    time::Duration,
+};
+
+use camino::{Utf8Path, Utf8PathBuf};
+
+use super::{Contained, Control, lock, of_collect, of_docker, of_git};
+use crate::{
+    contract::SIDECAR_FILENAME,
+    docker::{
+        argv::{RunArgv, build_run_argv},
+        events::Seen,
+        sealed::{Access as SealedAccess, Sealed, run_sealed},
+    },
+    git::{
+        beneath::{ReadFault, read_beneath},
+        collect,
+        heads::{Heads, untouched},
+        land::land,
+        prompt::{remove_prompt, write_prompt},
+        refs,
+    },
+    lines::Line,
+    name::CommitId,
+    outcome::{EngineEnd, Work},
+    plan::spec::Commits,
+    process::child::{Child, Exit, Spawn},
+    run::executor::{Attempt, Collected, NodeSpec, Sink, Trouble},
+    verdict::{FoundAt, MAX_BYTES, SidecarFault},
+};
+
+/// How long the pipes may stay open after the client's exit.
+const DRAIN: Duration = Duration::from_secs(10);
+/// How long the engine's word on an end is awaited.
+const WORD: Duration = Duration::from_secs(2);
+/// How long packing a checkout may take.
+const COLLECT: Duration = Duration::from_secs(900);
+
+/// One attempt over its checkout.
+pub(super) struct Contest {
+    pub shared: Arc<Contained>,
+    pub spec: NodeSpec,
+    pub input: CommitId,
+    pub folder: Utf8PathBuf,
+    /// What HEAD and its branch were before the agent came.
+    pub before: Option<Heads>,
+    pub control: Arc<Control>,
+}
+
+impl Drop for Contest {
+    fn drop(&mut self) {
+        lock(&self.shared.controls).remove(&self.spec.key);
+        let _ = fs::remove_dir_all(self.shared.workspace.quarantine(&self.spec.container));
+    }
+}
+
+impl Attempt for Contest {
+    fn input(&self) -> &CommitId {
+        &self.input
+    }
+
+    fn run(&mut self, prompt: &str, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
+        let written = write_prompt(&self.folder, prompt);
+        written
+            .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be written: {error}")))?;
+        let end = self.contain(sink);
+        // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
+        let removed = remove_prompt(&self.folder);
+        let end = end?;
+        removed
+            .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be removed: {error}")))?;
+        Ok(end)
+    }
+
+    fn collect(&mut self) -> Result<Collected, Trouble> {
+        // Where commits are required, a container must also say what is uncommitted.
+        let spare = match self.spec.commits {
+            Commits::Required => false,
+            Commits::Optional => self.spec.job,
+            Commits::Forbidden => true,
+        };
+        if spare && self.before.as_ref().is_some_and(|before| untouched(&self.folder, before)) {
+            return Ok(Collected::default());
+        }
+        let shared = &self.shared;
+        let quarantine = shared.workspace.quarantine(&self.spec.container);
+        let answer = shared.workspace.quarantine(&format!("{}.answer", self.spec.container));
+        let taken = self.pack(&answer).and_then(|()| {
+            collect::accept(&answer, &shared.mirror, &quarantine, &self.input, &shared.limits)
+                .map_err(of_collect)
+        });
+        let _ = fs::remove_file(&answer);
+        let taken = taken?;
+        let mut git_ref = None;
+        if let Some(head) = &taken.head {
+            let name = refs::node(&self.spec.key);
+            land(&shared.repo, &shared.mirror, &quarantine, &self.input, head, &name).map_err(of_git)?;
+            git_ref = Some(name.to_string());
+        }
+        // What git cannot say is not nothing: one unknown path stands for it.
+        let unknown = || vec!["(git could not say what changed)".to_owned()];
+        let work = Work {
+            commits: taken.commits,
+            dirty: taken.dirty.unwrap_or(1),
+            dirty_paths: if taken.dirty.is_none() { unknown() } else { taken.dirty_paths },
+        };
+        Ok(Collected { head: taken.head, work, git_ref })
+    }
+
+    fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {
+        match read_beneath(&self.folder, SIDECAR_FILENAME, MAX_BYTES as u64) {
+            Ok(bytes) => Ok((bytes, FoundAt::Root)),
+            Err(fault) => Err(match fault {
+                ReadFault::Missing => SidecarFault::Missing,
+                ReadFault::Symlink | ReadFault::Outside => SidecarFault::Symlink,
+                ReadFault::HardLinked => SidecarFault::HardLink,
+                ReadFault::NotARegularFile => SidecarFault::NotAFile,
+                ReadFault::TooLarge { .. } => SidecarFault::TooLarge,
+                ReadFault::Unreadable(error) => SidecarFault::Unreadable(error.to_string()),
+            }),
+        }
+    }
+}
+
+impl Contest {
+    /// Starts the container, streams it, and returns when it is known to be gone.
+    fn contain(&self, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
+        let (shared, name) = (&self.shared, &self.spec.container);
+        shared.go_on(&self.control)?;
+        let argv = build_run_argv(&RunArgv {
+            name,
+            labels: &shared.labels_of(&self.spec.key),
+            limits: &self.spec.limits,
+            network: self.spec.network,
+            checkout: self.folder.as_str(),
+            credentials: &self.spec.credentials,
+            image: &self.spec.image_id,
+            container_args: &self.spec.container_args,
+        });
+        let mut env = shared.docker.env();
+        for name in &self.spec.credentials {
+            if let Some(value) = shared.credentials.get(name) {
+                env.push((name.as_str().into(), value.clone()));
+            }
+        }
+        let spawn = Spawn {
+            program: "docker".into(),
+            args: argv.into_iter().map(Into::into).collect(),
+            env,
+            tag: self.tag(),
+        };
+        sink.started();
+        let last_words: Arc<Mutex<String>> = Arc::default();
+        let (out, err, words) = (Arc::clone(&sink), sink, Arc::clone(&last_words));
+        let started = Child::start(
+            spawn,
+            Box::new(move |line| {
+                if let Some(line) = line {
+                    out.stdout(line);
+                }
+            }),
+            Box::new(move |line: Option<Line<'_>>| {
+                // What the client says of kew's own `--dns` is no word of the agent's.
+                if let Some(line) = line.filter(|line| !line.bytes.starts_with(b"WARNING: Localhost DNS")) {
+                    err.stderr(line);
+                    let text = String::from_utf8_lossy(line.bytes);
+                    // The client's own words come last and are short; the image's are in the log, masked.
+                    if text.starts_with("docker: ") {
+                        *lock(&words) = text.chars().take(400).collect();
+                    }
+                }
+            }),
+        );
+        let mut child = started
+            .map_err(|error| Trouble::Infrastructure(format!("docker could not be started: {error}")))?;
+        if let Some(pid) = child.pid() {
+            (shared.register)(pid);
+        }
+        *lock(&self.control.container) = Some((name.clone(), child.killer()));
+        let exit = child.wait(DRAIN);
+        let end = self.end(exit, lock(&last_words).clone());
+        *lock(&self.control.container) = None;
+        self.control.over.store(true, Ordering::SeqCst);
+        end
+    }
+
+    /// Puts together what the client and the engine say, and makes sure that the container is gone.
+    fn end(&self, exit: std::io::Result<Exit>, client_words: String) -> Result<EngineEnd, Trouble> {
+        let (shared, name) = (&self.shared, &self.spec.container);
+        let exit = exit.ok();
+        let code = exit.and_then(|exit| exit.code);
+        let stopped = lock(&self.control.stop).is_some();
+        // A client that never started a container says 125 at once, and no event will come.
+        let refused = code == Some(125) && !client_words.is_empty() && !shared.events.seen(name).started;
+        let patience = if refused { Duration::from_millis(100) } else { WORD };
+        let seen = shared.events.wait(name, patience, |seen| seen.died.is_some() && seen.destroyed);
+        if !seen.destroyed {
+            let alive = shared.docker.exists(name).unwrap_or(true);
+            shared.make_gone(name)?;
+            // It outlived its client: nobody heard its end.
+            if alive && seen.died.is_none() && !stopped && !refused {
+                return Ok(EngineEnd {
+                    started: true,
+                    lost: true,
+                    stderr_tail: client_words,
+                    ..EngineEnd::default()
+                });
+            }
+        }
+        shared.events.forget(name);
+        // A client that was ended, or that lost the engine, knows no exit status of the container.
+        let unheard = seen.died.is_none() && matches!(code, None | Some(125)) && !stopped && !refused;
+        let undrained = exit.is_some_and(|exit| !exit.drained);
+        Ok(EngineEnd {
+            started: seen.started || seen.died.is_some() || !refused,
+            exit: seen.died.or(code),
+            oom: match seen {
+                Seen { oom: true, .. } => Some(true),
+                Seen { gap: true, .. } | Seen { died: None, .. } => None,
+                _ => Some(false),
+            },
+            lost: unheard || undrained,
+            stderr_tail: client_words,
+        })
+    }
+
+    /// Has a sealed container write what HEAD names, and what is uncommitted, to `answer`.
+    fn pack(&self, answer: &Utf8Path) -> Result<(), Trouble> {
+        let shared = &self.shared;
+        let file = fs::File::create(answer)
+            .map_err(|error| Trouble::Infrastructure(format!("`{answer}` could not be written: {error}")))?;
+        let branch = refs::branch(&self.spec.epic, &self.spec.key.node);
+        let args = [self.input.as_str(), branch.as_str(), &shared.limits.pack_bytes.to_string()];
+        let name = format!("{}-collect", self.spec.container);
+        let sealed = Sealed {
+            name: &name,
+            labels: &shared.labels_of(&self.spec.key),
+            image: &shared.collector,
+            folder: self.folder.as_str(),
+            access: SealedAccess::Read,
+            script: collect::SCRIPT,
+            args: &args,
+        };
+        *lock(&self.control.collecting) = Some(name.clone());
+        let done = run_sealed(&shared.docker, &sealed, Some(file), COLLECT).map_err(of_docker);
+        *lock(&self.control.collecting) = None;
+        let done = done?;
+        match done.code {
+            Some(0) => Ok(()),
+            Some(code) => match collect::script_fault(code, &done.stderr) {
+                Some(fault) => Err(of_collect(fault)),
+                None => Err(Trouble::Infrastructure(format!(
+                    "collecting failed with exit status {code}: {}",
+                    done.stderr
+                ))),
+            },
+            None => Err(Trouble::Infrastructure("collecting was ended by a signal".to_owned())),
+        }
+    }
+
+    fn tag(&self) -> String {
+        self.spec.key.node.as_str().chars().take(8).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! What the end of an attempt means for the run: what is told, what is summed up, what is held.
+//!
+//! Invariant: a reviewer that voted neither way never counts as passed.
+
+use super::{Action, Dispatcher, Now};
+use crate::{
+    event::RunEvent,
+    outcome::{Kind, Outcome},
+    plan::spec::NodeIx,
+    record::NodeState,
+    run::node::Report,
+    sched::End,
+    stream::CostSource,
+    verdict::Judged,
+};
+
+impl Dispatcher<'_> {
+    pub(super) fn tell_end(
+        &self,
+        node: NodeIx,
+        report: &Report,
+        state: NodeState,
+        now: Now,
+        follow: &mut Vec<Action>,
+    ) {
+        let id = self.plan.nodes[node].id.clone();
+        for warning in &report.warnings {
+            follow.push(Action::Tell(RunEvent::Warning { message: format!("`{id}`: {warning}") }));
+        }
+        follow.push(Action::Tell(RunEvent::NodeEnded {
+            node: id.clone(),
+            attempt: report.attempt,
+            state,
+            outcome: report.outcome.kind.word().to_owned(),
+            reason: report.outcome.reason.clone(),
+            duration_ms: now.unix_ms - self.live[node].started_unix,
+            tokens: report.account.tokens(),
+            cost_usd: report.cost_usd(),
+            cost_source: report.cost_source(),
+            head: report.collected.head.as_ref().map(ToString::to_string),
+            commits: report.collected.work.commits,
+            git_ref: report.collected.git_ref.clone(),
+            logs: report.files.clone(),
+        }));
+        if let (Some((judged, _)), Some(subject)) = (&report.verdict, self.plan.nodes[node].reviews) {
+            follow.push(Action::Tell(RunEvent::Verdict {
+                node: id,
+                subject: self.plan.nodes[subject].id.clone(),
+                verdict: judged.word().to_owned(),
+                summary: judged.summary(),
+            }));
+        }
+    }
+
+    /// A reviewer asks for changes and no round is left for them: the subject waits for a person.
+    pub(super) fn hold_subject(
+        &mut self,
+        reviewer: NodeIx,
+        subject: NodeIx,
+        report: &Report,
+        follow: &mut Vec<Action>,
+    ) {
+        let summary = report.verdict.as_ref().map(|(judged, _)| judged.summary()).unwrap_or_default();
+        let reason = format!("`{}` asks for changes: {summary}", self.plan.nodes[reviewer].id);
+        self.live[reviewer].reason = Some(format!("asks for changes: {summary}"));
+        let joined = match (self.sched.state(subject), self.live[subject].reason.take()) {
+            (NodeState::Held, Some(before)) => format!("{before}; {reason}"),
+            _ => reason,
+        };
+        self.sched.hold(subject);
+        self.live[subject].reason = Some(joined.clone());
+        follow.push(Action::Node { node: subject, state: NodeState::Held, reason: joined.clone() });
+        let id = self.plan.nodes[subject].id.clone();
+        follow.push(Action::Tell(RunEvent::NodeHeld { node: id, reason: joined }));
+    }
+
+    pub(super) fn add_up(&mut self, report: &Report) {
+        if let Some(tokens) = report.account.tokens() {
+            *self.tokens.get_or_insert_default() += tokens;
+        }
+        if let Some(usd) = report.cost_usd() {
+            *self.cost_usd.get_or_insert(0.0) += usd;
+        }
+        // An attempt whose container never ran spent nothing.
+        self.cost_at_least |= report.ran && report.cost_source() == CostSource::Unknown;
+    }
+}
+
+/// A reviewer that voted neither way never counts as passed, whatever else was said.
+pub(super) fn fail_closed(report: &mut Report) {
+    if report.outcome.kind.state() != NodeState::Passed {
+        return;
+    }
+    let reason = match &report.verdict {
+        Some((Judged::Approve(_) | Judged::RequestChanges(_), _)) => return,
+        Some((held @ Judged::Held(_), _)) => held.summary(),
+        None => "missing: no verdict was read".to_owned(),
+    };
+    report.outcome = Outcome::new(Kind::Held, reason);
+}
+
+pub(super) fn end_of(report: &Report) -> End {
+    match (report.outcome.kind.state(), &report.verdict) {
+        (NodeState::Passed, Some((Judged::RequestChanges(_), _))) => End::ChangesRequested,
+        (NodeState::Passed, _) => End::Passed,
+        (NodeState::Held, _) => End::Held,
+        (NodeState::Cancelled, _) => End::Cancelled,
+        _ => End::Failed,
+    }
+}

@@ -90,6 +90,8 @@ pub struct Outcome {
     pub kind: Kind,
     /// Why, for people; may quote agent text.
     pub reason: Option<String>,
+    /// Another try may end otherwise: the trouble was the provider's, the machine's, or a crash.
+    pub curable: bool,
 }
 
 impl Kind {
@@ -124,14 +126,19 @@ impl Kind {
 }
 
 impl Outcome {
-    /// An outcome with a reason.
+    /// An outcome with a reason. What the machine or the engine did is curable, all else is not.
     pub fn new(kind: Kind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: Some(reason.into()) }
+        Self { kind, reason: Some(reason.into()), curable: kind == Kind::Infrastructure }
+    }
+
+    /// The same, if `curable` where another try may end otherwise.
+    fn curable_if(self, curable: bool) -> Self {
+        Self { curable: self.curable || curable, ..self }
     }
 
     /// The good one.
     pub fn passed() -> Self {
-        Self { kind: Kind::Passed, reason: None }
+        Self { kind: Kind::Passed, reason: None, curable: false }
     }
 }
 
@@ -228,15 +235,20 @@ fn of_marker(end: &EngineEnd, account: &Account, result: Option<&RunResult>) -> 
         let exit = exit.unwrap_or_else(|| "exit status 0".to_owned());
         let tail = tail(&end.stderr_tail);
         let tail = if tail.is_empty() { String::new() } else { format!("; it said: {tail}") };
-        return Err(failed(format!("no end marker from the agent ({exit}){tail}")));
+        // It ended before it was done. Not being executable or not being found is no accident, nor is a lack of memory.
+        let crashed = !oom && !matches!(end.exit, Some(126 | 127));
+        return Err(failed(format!("no end marker from the agent ({exit}){tail}")).curable_if(crashed));
     };
     if !result.ok {
         let reason = said(Some(result), "the agent reports an error");
         // An agent that was killed had no say in it.
         let killed = end.exit.filter(|code| *code > 128);
+        // The provider's own trouble: 5xx, 529 among them for "overloaded".
+        let theirs = result.api_status.is_some_and(|status| (500..600).contains(&status));
         return Err(failed(
             killed.map_or_else(|| reason.clone(), |code| format!("{reason} (exit status {code})")),
-        ));
+        )
+        .curable_if(theirs));
     }
     let denials = account.denials.max(result.denials);
     if denials > 0 {

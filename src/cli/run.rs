@@ -63,6 +63,9 @@ use crate::{
 /// Nodes at once, where neither the flag nor the plan says.
 const DEFAULT_JOBS: usize = 4;
 
+/// How long the first retry of a node waits.
+const BACKOFF: Duration = Duration::from_secs(5);
+
 /// Carries a plan out, or shows what that would do.
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let work_tree = setting::work_tree(args.repo.repo.as_deref())?;
@@ -274,6 +277,7 @@ impl Ready<'_> {
             limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
             log_max: self.settings.sandbox.log_max.bytes(),
             grace: Duration::from_secs(self.settings.sandbox.stop_grace),
+            backoff: BACKOFF,
             network: self.settings.sandbox.network,
             warnings: self.warnings.clone(),
         };

@@ -139,6 +139,7 @@ impl<'p> Checker<'p> {
         let work = self.work(entry);
         let prompt = self.prompt(entry);
         let timeout = self.timeout(raw);
+        let (retries, rework) = (self.retries(raw), self.rework(ix, entry, links));
         let verdict = self.verdict(entry, work.as_ref().map(|work| work.agent));
         let commits = self.commits(raw, reviewer, work.as_ref().map(|work| work.agent));
         let work = work?;
@@ -156,6 +157,8 @@ impl<'p> Checker<'p> {
             verdict,
             commits: commits?,
             timeout,
+            retries,
+            rework,
             network_none: setting(&raw.network, &self.defaults.network).is_some(),
             brief: setting(&raw.brief, &self.defaults.brief).is_none_or(|brief| brief.at.value),
             publish: setting(&raw.publish, &self.defaults.publish)

@@ -79,6 +79,7 @@ codes! {
     E0405 VerdictWithoutReviews "`verdict` is set on a node that reviews nothing."
     E0406 ExitVerdictOnAgent "`verdict = \"exit\"` is set on a reviewer that is an agent."
     E0407 ReviewerCommits "A reviewer is to commit, but its commits are always dropped."
+    E0408 ReworkWithoutReviewer "`rework` is set on a node that nobody reviews."
     E0501 MissingPrompt "A node has no prompt."
     E0502 TwoPrompts "A node has both `prompt` and `prompt_file`."
     E0503 EmptyPrompt "A prompt is empty."

@@ -123,6 +123,14 @@ node_tables! {
         /// How long the container may take, as in `90s`, `45m`, `1h30m` or `2d`.
         #[schemars(length(min = 2), regex(pattern = DURATION_PATTERN))]
         timeout: String,
+        /// How often the node is tried again when the machine, the provider or a crash ended it. Default: 0. A refused
+        /// credential, an unknown model, a verdict or failed work is never tried again.
+        #[schemars(range(min = 0, max = 10))]
+        retries: Int,
+        /// How many more rounds the node gets when its reviewers ask for changes: it goes on from the rejected commit with
+        /// their findings, and all of its reviewers look again. Default: 0.
+        #[schemars(range(min = 0, max = 10))]
+        rework: Int,
         /// `none` cuts the node off from every network. A node may only narrow what the settings allow.
         network: Choice<Network>,
         /// Whether kew adds to the prompt what a coder must know about its checkout. Default: true.

@@ -59,6 +59,10 @@ pub struct Node {
     pub commits: Commits,
     /// Wall time that the container may take.
     pub timeout: Option<Duration>,
+    /// How often it is tried again, in one round, after an end that another try may cure.
+    pub retries: u32,
+    /// How many more rounds it has when its reviewers ask for changes. Zero on nodes without reviewers.
+    pub rework: u32,
     /// The node narrows its network to nothing.
     pub network_none: bool,
     /// Whether the coder's brief is added.

@@ -4,11 +4,12 @@
 //! Invariants: every start is recorded before it is launched, every end before anything that follows from it; nothing
 //! starts after a stop; an end that was not awaited changes nothing.
 
+mod again;
 mod ending;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use self::ending::{end_of, fail_closed};
+use self::ending::{asks, end_of, fail_closed};
 pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
@@ -25,9 +26,11 @@ use crate::{
         spec::{NodeIx, Plan},
     },
     record::NodeState,
+    rounds::{Asked, Rounds},
     sched::{End, Sched, Waits},
     stream::Tokens,
     units,
+    verdict::Opinion,
 };
 
 /// Time, as the driver sees it.
@@ -86,6 +89,12 @@ pub struct Launch {
     pub source: Source,
     /// For a reviewer: the reviewed commit.
     pub reviewed: Option<CommitId>,
+    /// The round, from 1.
+    pub round: u32,
+    /// Which try in this round, from 1.
+    pub tries: u32,
+    /// From the second round on: who asked for what.
+    pub changes: Vec<Asked>,
 }
 
 /// How the whole run stopped or is being stopped.
@@ -113,6 +122,16 @@ struct Live {
     result: Option<CommitId>,
     reason: Option<String>,
     infrastructure: bool,
+    /// Tries in this round so far.
+    tries: u32,
+    /// It may not start before.
+    not_before: Option<Duration>,
+    /// Its rounds as a subject.
+    rounds: Rounds,
+    /// What this round starts from, and why there is one: from the second on.
+    restart: Option<(CommitId, Vec<Asked>)>,
+    /// What it asks for, as a reviewer, of the commit that stands now.
+    asks: Option<Opinion>,
 }
 
 /// The run.
@@ -126,6 +145,9 @@ pub struct Dispatcher<'a> {
     grace: Duration,
     int_first: Vec<bool>,
     idle: Vec<Option<Duration>>,
+    backoff: Duration,
+    /// Subjects of which a reviewer asks for changes.
+    sent_back: BTreeSet<NodeIx>,
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
     cost_at_least: bool,
@@ -151,6 +173,8 @@ pub struct Setup<'a> {
     pub int_first: Vec<bool>,
     /// For each node: how long it may say nothing.
     pub idle: Vec<Option<Duration>>,
+    /// How long the first retry waits; each further one twice as long as the one before.
+    pub backoff: Duration,
 }
 
 impl<'a> Dispatcher<'a> {
@@ -167,6 +191,8 @@ impl<'a> Dispatcher<'a> {
             grace: setup.grace,
             int_first: setup.int_first,
             idle: setup.idle,
+            backoff: setup.backoff,
+            sent_back: BTreeSet::new(),
             tokens: None,
             cost_usd: None,
             cost_at_least: false,
@@ -176,15 +202,26 @@ impl<'a> Dispatcher<'a> {
     /// Starts what may start.
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         let mut actions = Vec::new();
-        while let Some(node) = self.sched.start_next() {
+        // A time that has come is none any more, even while no slot is free.
+        for node in self.sched.ready() {
+            self.live[node].not_before = self.live[node].not_before.filter(|at| *at > now.since);
+        }
+        let live = &self.live;
+        let may = |node: NodeIx| live[node].not_before.is_none();
+        let started: Vec<NodeIx> = std::iter::from_fn(|| self.sched.start_next(may)).collect();
+        for node in started {
             let live = &mut self.live[node];
             live.attempt += 1;
+            live.tries += 1;
             live.started_unix = now.unix_ms;
-            let attempt = live.attempt;
+            let (attempt, tries) = (live.attempt, live.tries);
+            let changes = live.restart.as_ref().map(|(_, asked)| asked.clone()).unwrap_or_default();
             let source = self.source(node);
-            let reviewed =
-                self.plan.nodes[node].reviews.and_then(|subject| self.live[subject].result.clone());
-            actions.push(Action::Launch(Launch { node, attempt, source, reviewed }));
+            let subject = self.plan.nodes[node].reviews;
+            let reviewed = subject.and_then(|subject| self.live[subject].result.clone());
+            let round = self.live[subject.unwrap_or(node)].rounds.number();
+            let launch = Launch { node, attempt, source, reviewed, round, tries, changes };
+            actions.push(Action::Launch(launch));
         }
         actions
     }
@@ -209,12 +246,14 @@ impl<'a> Dispatcher<'a> {
         }
     }
 
-    /// The earliest time at which a running node must be stopped if nothing comes from it.
+    /// The earliest time at which something is to be done if nothing comes: a running node stopped, a waiting one started.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.unstopped().flat_map(|node| [self.live[node].deadline, self.idle_deadline(node)]).flatten().min()
+        let stops = self.unstopped().flat_map(|node| [self.live[node].deadline, self.idle_deadline(node)]);
+        let starts = self.sched.ready().map(|node| self.live[node].not_before);
+        stops.chain(starts).flatten().min()
     }
 
-    /// Stops the nodes whose deadline has passed, or that have been silent for too long.
+    /// Stops the nodes whose deadline has passed, or that have been silent for too long, and starts those whose time has come.
     pub fn tick(&mut self, now: Now) -> Vec<Action> {
         let passed = |at: Option<Duration>| at.is_some_and(|at| at <= now.since);
         let late: Vec<(NodeIx, StopCause)> = self
@@ -228,7 +267,10 @@ impl<'a> Dispatcher<'a> {
                 idle.then(|| (node, StopCause::Idle(length(self.idle[node]))))
             })
             .collect();
-        late.into_iter().filter_map(|(node, cause)| self.stop_node(node, cause)).collect()
+        let mut actions: Vec<Action> =
+            late.into_iter().filter_map(|(node, cause)| self.stop_node(node, cause)).collect();
+        actions.append(&mut self.start(now));
+        actions
     }
 
     fn unstopped(&self) -> impl Iterator<Item = NodeIx> + '_ {
@@ -357,17 +399,20 @@ impl<'a> Dispatcher<'a> {
             return Vec::new();
         }
         self.add_up(&report);
-        if self.plan.nodes[node].reviews.is_some() {
+        let reviews = self.plan.nodes[node].reviews;
+        if reviews.is_some() {
             fail_closed(&mut report);
         }
-        let end = end_of(&report);
+        self.hold_idle_round(node, &mut report);
+        let again = self.try_again(node, &report, now);
+        let end = if again.is_some() { End::Again } else { end_of(&report) };
         let live = &mut self.live[node];
         live.deadline = None;
         live.silent = None;
         live.stopping = false;
-        live.infrastructure = report.outcome.kind == Kind::Infrastructure;
+        live.infrastructure = report.outcome.kind == Kind::Infrastructure && again.is_none();
         live.reason.clone_from(&report.outcome.reason);
-        let reviews = self.plan.nodes[node].reviews;
+        live.asks = asks(&report).filter(|_| end == End::ChangesRequested);
         let result = match reviews {
             Some(subject) => self.live[subject].result.clone(),
             None => report.collected.head.clone().or_else(|| report.input.clone()),
@@ -378,11 +423,7 @@ impl<'a> Dispatcher<'a> {
         let state = self.sched.state(node);
         let mut follow = Vec::new();
         self.tell_end(node, &report, state, now, &mut follow);
-        if end == End::ChangesRequested
-            && let Some(subject) = reviews
-        {
-            self.hold_subject(node, subject, &report, &mut follow);
-        }
+        follow.extend(again.map(Action::Tell));
         for skip in skips {
             let reason = reasons::skipped(self.plan, &skip);
             self.live[skip.node].reason = Some(reason.clone());
@@ -390,6 +431,10 @@ impl<'a> Dispatcher<'a> {
             let id = self.plan.nodes[skip.node].id.clone();
             follow.push(Action::Tell(RunEvent::NodeSkipped { node: id, reason }));
         }
+        if end == End::ChangesRequested {
+            self.sent_back.extend(reviews);
+        }
+        self.close_rounds(&mut follow);
         if self.fail_fast && end == End::Failed && self.stopping == Stopping::No {
             self.stopping = Stopping::FailFast;
             self.sched.stop();
@@ -402,6 +447,9 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn source(&self, node: NodeIx) -> Source {
+        if let Some((restart, _)) = &self.live[node].restart {
+            return Source::One(restart.clone());
+        }
         let result = |node: NodeIx| self.live[node].result.clone().unwrap_or_else(|| self.base.clone());
         match self.plan.input_sources(node) {
             InputFrom::Base => Source::One(self.base.clone()),

@@ -74,6 +74,8 @@ pub struct Run<'a> {
     pub log_max: u64,
     /// Time between the first signal and SIGKILL.
     pub grace: Duration,
+    /// How long the first retry of a node waits; each further one twice as long.
+    pub backoff: Duration,
     /// The network of the run, for the record.
     pub network: Network,
     /// Things to say at the start.

@@ -31,6 +31,7 @@ pub fn dispatcher(rig: &Rig) -> Dispatcher<'_> {
         grace: Duration::from_secs(7),
         int_first: vec![true; rig.plan.nodes.len()],
         idle: vec![None; rig.plan.nodes.len()],
+        backoff: Duration::from_secs(10),
     })
 }
 

@@ -9,5 +9,6 @@ mod memory;
 mod order;
 mod outcomes;
 mod record;
+mod rework;
 mod rig;
 mod spend;

@@ -57,7 +57,7 @@ impl World for AllImages {
 pub struct Rig {
     pub plan: Plan,
     pub dag: Dag,
-    pub scripts: HashMap<NodeId, Script>,
+    pub scripts: HashMap<NodeId, Vec<Script>>,
     pub jobs: usize,
     pub fail_fast: bool,
     pub active: Vec<bool>,
@@ -139,9 +139,14 @@ pub fn endless() -> Script {
 }
 
 impl Rig {
-    pub fn script(mut self, node: &str, script: Script) -> Self {
+    pub fn script(self, node: &str, script: Script) -> Self {
+        self.scripts(node, vec![script])
+    }
+
+    /// One for each attempt; the last one also for all that follow.
+    pub fn scripts(mut self, node: &str, scripts: Vec<Script>) -> Self {
         assert!(self.plan.nodes.iter().any(|known| known.id.as_str() == node), "no node {node}");
-        self.scripts.insert(id(node), script);
+        self.scripts.insert(id(node), scripts);
         self
     }
 
@@ -201,6 +206,7 @@ impl Rig {
             limits: Limits { pids: 64, memory: 1, cpus: 1.0, tmp_size: 1, home_size: 1, file_size: 1 },
             log_max: self.log_max,
             grace: Duration::from_secs(5),
+            backoff: Duration::from_millis(2),
             network: Network::Allowlist,
             warnings: self.warnings.clone(),
         };

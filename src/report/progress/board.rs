@@ -81,6 +81,9 @@ impl Board {
                 self.at_least |= *cost_source == CostSource::Unknown;
             }
             RunEvent::NodeHeld { node, .. } => self.set(node, NodeState::Held),
+            RunEvent::RoundStarted { again, .. } => {
+                again.iter().for_each(|node| self.set(node, NodeState::Waiting));
+            }
             RunEvent::NodeSkipped { node, .. } => self.set(node, NodeState::Skipped),
             _ => {}
         }

@@ -13,6 +13,7 @@ mod kill;
 mod origins;
 mod own;
 mod rig;
+mod rounds;
 mod strangers;
 mod stream;
 mod up;

@@ -5,6 +5,7 @@
 
 mod layers;
 pub mod map;
+pub mod publish;
 
 pub use self::layers::Layers;
 
@@ -48,6 +49,9 @@ pub struct Settings {
     /// Where kew keeps what it knows.
     #[serde(default)]
     pub state: State,
+    /// Where and how branches and pull requests are published.
+    #[serde(default)]
+    pub publish: publish::Publish,
     /// Kew's own runners and those above.
     #[serde(skip)]
     pub registry: Registry,
@@ -220,6 +224,7 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             ));
         }
     }
+    settings.publish.check()?;
     let toolchains = sandbox.toolchains.iter().flat_map(|(name, toolchain)| {
         toolchain
             .images

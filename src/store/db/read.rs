@@ -277,7 +277,11 @@ fn state(row: &Row<'_>) -> rusqlite::Result<NodeState> {
         .ok_or_else(|| damaged(row, "state", format!("`{word}` is no state")))
 }
 
-fn name<T>(row: &Row<'_>, column: &str, check: fn(String) -> Result<T, BadName>) -> rusqlite::Result<T> {
+pub(super) fn name<T>(
+    row: &Row<'_>,
+    column: &str,
+    check: fn(String) -> Result<T, BadName>,
+) -> rusqlite::Result<T> {
     check(row.get(column)?).map_err(|error| damaged(row, column, error))
 }
 
@@ -295,7 +299,7 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite
     serde_json::from_str(&text).map_err(|error| damaged(row, column, error))
 }
 
-fn damaged(
+pub(super) fn damaged(
     row: &Row<'_>,
     column: &str,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -304,7 +308,7 @@ fn damaged(
     rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error.into())
 }
 
-fn collect<T>(
+pub(super) fn collect<T>(
     read: &Connection,
     doing: &'static str,
     sql: &str,

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Version of the tables, kept in `user_version`. A newer one is refused.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(10);
@@ -110,11 +110,32 @@ CREATE TABLE events (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Steps are only ever added; the last one of a node is where it stands.
+const PUBLICATIONS: &str = "
+CREATE TABLE publications (
+  id INTEGER PRIMARY KEY,
+  run TEXT NOT NULL,
+  node TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  commit_id TEXT NOT NULL,
+  branch TEXT NOT NULL,
+  remote TEXT NOT NULL,
+  state TEXT NOT NULL,
+  url TEXT,
+  reason TEXT,
+  time INTEGER NOT NULL,
+  FOREIGN KEY (run, node) REFERENCES nodes (run, node) ON DELETE CASCADE
+) STRICT;
+";
+
 /// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&[&str]; 2] = [
+    &["
 ALTER TABLE attempts ADD COLUMN cost_source TEXT;
 UPDATE attempts SET cost_source = CASE runner WHEN 'shell' THEN 'free' ELSE 'list-price' END WHERE cost_usd IS NOT NULL;
-"];
+"],
+    &[PUBLICATIONS],
+];
 
 /// Where the database lies.
 pub(super) fn path(state_dir: &Utf8Path) -> Utf8PathBuf {
@@ -255,9 +276,13 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     let write = connection.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
     refuse_newer(&write, path)?;
     match version(&write)? as usize {
-        0 => write.execute_batch(TABLES).doing(doing)?,
+        0 => {
+            for tables in [TABLES, PUBLICATIONS] {
+                write.execute_batch(tables).doing(doing)?;
+            }
+        }
         found => {
-            for migration in &MIGRATIONS[found - 1..] {
+            for migration in MIGRATIONS[found - 1..].iter().copied().flatten() {
                 write.execute_batch(migration).doing("cannot bring the tables up to date")?;
             }
         }

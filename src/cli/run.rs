@@ -23,7 +23,9 @@ use self::{
 use super::{
     Format, RunArgs,
     check::implied,
-    dry_run, paint,
+    dry_run,
+    outgoing::{self, Outgoing},
+    paint,
     preflight::{self, Resolved},
     put, say, setting,
 };
@@ -39,6 +41,7 @@ use crate::{
         refs,
     },
     name::{CommitId, EnvName, RunId},
+    plan::spec::Publish,
     process::query::RunAs,
     report,
     run::{
@@ -47,6 +50,7 @@ use crate::{
         executor::Executor as _,
         fresh,
         ledger::{Ledger as _, Observer},
+        publisher::Publisher,
         watchdog::{Watchdog, Watched},
     },
     store::{
@@ -80,7 +84,11 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let repo = UserRepo::open(args.repo.repo.as_deref())?;
     let base = repo.resolve(checked.plan.epic.base.as_deref())?;
     let warnings = warnings(&repo, &settings, &resolved, &active)?;
-    let ready = Ready { args, settings, checked, active, jobs, resolved, repo, base, warnings };
+    let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&checked.plan, &active) };
+    let outgoing = (wanted != Publish::None)
+        .then(|| Outgoing::find(&repo, &settings, checked.plan.epic.base.as_deref(), wanted))
+        .transpose()?;
+    let ready = Ready { args, settings, checked, active, jobs, resolved, repo, base, warnings, outgoing };
     if args.dry_run { ready.dry() } else { ready.real() }
 }
 
@@ -95,6 +103,7 @@ struct Ready<'a> {
     repo: UserRepo,
     base: CommitId,
     warnings: Vec<String>,
+    outgoing: Option<Outgoing>,
 }
 
 impl Ready<'_> {
@@ -121,6 +130,7 @@ impl Ready<'_> {
             engine_cpus,
             jobs: self.jobs,
             warnings: self.warnings,
+            outgoing: self.outgoing.as_ref(),
         });
         put(&shown.render(self.args.format));
         Ok(0)
@@ -231,6 +241,15 @@ impl Ready<'_> {
             Access::Everyone
         };
 
+        let publisher = match self.outgoing.take() {
+            None => None,
+            Some(outgoing) => {
+                let folder = workspace.root().join("publish");
+                let broker =
+                    outgoing.broker(&self.repo, &self.settings, &self.checked.plan, state, &folder)?;
+                Some(Arc::new(broker) as Arc<dyn Publisher>)
+            }
+        };
         self.repo.create_ref(&refs::base(id), &self.base)?;
         let git = self.repo.context(&workspace.git())?;
         let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
@@ -280,6 +299,7 @@ impl Ready<'_> {
             backoff: BACKOFF,
             network: self.settings.sandbox.network,
             warnings: self.warnings.clone(),
+            publisher,
         };
         if self.args.format == Format::Human {
             if !self.settings.from_repository.is_empty() {

@@ -35,6 +35,11 @@ impl Template {
         let text = self.0.replace("{epic}", epic.as_str()).replace("{node}", node.as_str());
         text.replace("{run}", run.as_str())
     }
+
+    /// As far as it can be filled in before a run.
+    pub fn show(&self, epic: &EpicName, node: &NodeId) -> String {
+        self.0.replace("{epic}", epic.as_str()).replace("{node}", node.as_str())
+    }
 }
 
 impl Default for Template {

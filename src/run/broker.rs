@@ -70,9 +70,8 @@ impl Publisher for Broker {
             _ => None,
         };
         let remote = self.remote();
-        let known = (self.memory)(&remote, &job.branch).map_err(|why| {
-            PublishFault::unreachable("state", why, "mend that, then `kew publish`")
-        })?;
+        let known = (self.memory)(&remote, &job.branch)
+            .map_err(|why| PublishFault::unreachable("state", why, "mend that, then `kew publish`"))?;
         let options = match (&self.forge, &wanted) {
             (Forge::Gitlab, Some(wanted)) => gitlab::options(wanted),
             _ => Vec::new(),
@@ -86,7 +85,8 @@ impl Publisher for Broker {
         };
         match &self.forge {
             Forge::Github(github) => {
-                let Opened { url, found, warnings } = github.open(&wanted, &job.commit).map_err(pushed_only)?;
+                let Opened { url, found, warnings } =
+                    github.open(&wanted, &job.commit).map_err(pushed_only)?;
                 Ok(Sent { url: Some(url), already: there && found, warnings })
             }
             Forge::Gitlab => {

@@ -6,14 +6,19 @@
 
 mod again;
 mod ending;
+mod publishing;
 
 use std::{collections::BTreeSet, time::Duration};
 
-use self::ending::{asks, end_of, fail_closed};
+use self::{
+    ending::{asks, end_of, fail_closed},
+    publishing::Publishing,
+};
 pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
     node::{Progress, Report, Told},
+    publisher::Answered,
     reasons,
 };
 use crate::{
@@ -74,6 +79,22 @@ pub enum Action {
         /// How.
         how: StopHow,
     },
+    /// Record that a node is about to be published, then hand it over.
+    Publish {
+        /// The node.
+        node: NodeIx,
+        /// What it brought, as it was approved.
+        commit: CommitId,
+    },
+    /// Record and tell how that went.
+    Published(Box<Answered>),
+    /// Tell that the run was stopped before a node was published.
+    NotPublished {
+        /// The node.
+        node: NodeIx,
+    },
+    /// End the publication that is under way.
+    AbandonPublishing,
     /// Tell.
     Tell(RunEvent),
 }
@@ -148,6 +169,7 @@ pub struct Dispatcher<'a> {
     backoff: Duration,
     /// Subjects of which a reviewer asks for changes.
     sent_back: BTreeSet<NodeIx>,
+    publishing: Publishing<'a>,
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
     cost_at_least: bool,
@@ -175,6 +197,8 @@ pub struct Setup<'a> {
     pub idle: Vec<Option<Duration>>,
     /// How long the first retry waits; each further one twice as long as the one before.
     pub backoff: Duration,
+    /// Nodes that ask for it are published.
+    pub publish: bool,
 }
 
 impl<'a> Dispatcher<'a> {
@@ -193,6 +217,7 @@ impl<'a> Dispatcher<'a> {
             idle: setup.idle,
             backoff: setup.backoff,
             sent_back: BTreeSet::new(),
+            publishing: Publishing::new(setup.dag, setup.publish),
             tokens: None,
             cost_usd: None,
             cost_at_least: false,
@@ -243,6 +268,7 @@ impl<'a> Dispatcher<'a> {
             }
             Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
             Told::Ended(report) => self.ended(report, now),
+            Told::Published(answered) => self.answered(answered),
         }
     }
 
@@ -287,14 +313,13 @@ impl<'a> Dispatcher<'a> {
         self.stopping = if twice { Stopping::AskedTwice } else { Stopping::Asked };
         self.sched.stop();
         let running: Vec<NodeIx> = self.sched.running().collect();
-        running
-            .into_iter()
-            .map(|node| {
-                self.live[node].stopping = true;
-                let how = if twice { StopHow::Now } else { self.gently(node) };
-                Action::Stop { node, cause: StopCause::Asked, how }
-            })
-            .collect()
+        let mut actions = self.stop_publishing(twice);
+        actions.extend(running.into_iter().map(|node| {
+            self.live[node].stopping = true;
+            let how = if twice { StopHow::Now } else { self.gently(node) };
+            Action::Stop { node, cause: StopCause::Asked, how }
+        }));
+        actions
     }
 
     /// The state cannot be written: nothing starts, everything stops, with a grace. What is being stopped already goes on
@@ -302,13 +327,14 @@ impl<'a> Dispatcher<'a> {
     pub fn broken(&mut self) -> Vec<Action> {
         self.stopping = self.stopping.max(Stopping::Broken);
         self.sched.stop();
+        self.forget_publishing();
         let running: Vec<NodeIx> = self.sched.running().collect();
         running.into_iter().filter_map(|node| self.stop_node(node, StopCause::Asked)).collect()
     }
 
     /// Nothing runs and nothing can start.
     pub fn done(&self) -> bool {
-        self.sched.idle()
+        self.sched.idle() && self.publishing.idle()
     }
 
     /// Where the nodes that never ran stand at the end, with the reason: held up by a person's decision, or stopped.
@@ -340,10 +366,14 @@ impl<'a> Dispatcher<'a> {
         if self.stopping == Stopping::Broken || self.live.iter().any(|live| live.infrastructure) {
             return Status::Infrastructure;
         }
+        let publishing = self.publishing.status();
+        if publishing == Some(Status::Infrastructure) {
+            return Status::Infrastructure;
+        }
         let any = |wanted: NodeState| self.sched.nodes().any(|node| self.sched.state(node) == wanted);
         if any(NodeState::Failed) {
             Status::Failed
-        } else if any(NodeState::Held) || any(NodeState::Waiting) {
+        } else if any(NodeState::Held) || any(NodeState::Waiting) || publishing.is_some() {
             Status::Held
         } else {
             Status::Passed
@@ -418,6 +448,7 @@ impl<'a> Dispatcher<'a> {
             None => report.collected.head.clone().or_else(|| report.input.clone()),
         };
         self.live[node].result = result;
+        self.note(&report);
 
         let skips = self.sched.end(node, end);
         let state = self.sched.state(node);
@@ -439,6 +470,7 @@ impl<'a> Dispatcher<'a> {
             self.stopping = Stopping::FailFast;
             self.sched.stop();
         }
+        follow.extend(self.publish());
         let started = self.live[node].started_unix;
         let mut actions = vec![Action::Ended { report, state, started }];
         actions.append(&mut follow);

@@ -2,6 +2,8 @@
 //!
 //! It decides nothing. Invariant: it never joins a node's thread, so that a node that hangs cannot hang kew's exit.
 
+mod outbox;
+
 use std::{
     collections::HashMap,
     io,
@@ -11,6 +13,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
+use self::outbox::Outbox;
 use super::{
     Ended, Run,
     dispatcher::{Action, Dispatcher, Launch, Now, Setup, Status},
@@ -61,10 +64,12 @@ pub fn drive(
         int_first: run.nodes.iter().map(|node| node.runner.stop_signal() == StopSignal::Int).collect(),
         idle: run.nodes.iter().map(|node| node.idle).collect(),
         backoff: run.backoff,
+        publish: run.publisher.is_some(),
     });
     let mut driver = Driver {
         run,
         dispatcher,
+        outbox: run.publisher.clone().map(|publisher| Outbox::new(publisher, tell.clone())),
         pool: Pool::new(Arc::clone(&executor), shelf, tell),
         executor,
         ledger,
@@ -85,6 +90,7 @@ struct Driver<'a> {
     run: &'a Run<'a>,
     dispatcher: Dispatcher<'a>,
     pool: Pool,
+    outbox: Option<Outbox>,
     executor: Arc<dyn Executor>,
     ledger: &'a mut dyn Ledger,
     observer: &'a mut dyn Observer,
@@ -153,6 +159,16 @@ impl Driver<'_> {
                 }
                 Action::Stop { node, cause, how } => {
                     self.stop(node, cause, how);
+                    Ok(())
+                }
+                Action::Publish { node, commit } => self.publish(node, commit),
+                Action::Published(answered) => self.record_published(&answered),
+                Action::NotPublished { node } => {
+                    self.tell_unpublished(node);
+                    Ok(())
+                }
+                Action::AbandonPublishing => {
+                    self.outbox.iter().for_each(Outbox::abandon);
                     Ok(())
                 }
                 Action::Tell(event) => {

@@ -3,6 +3,7 @@
 //! This file holds what goes in and what comes out. `driver` is the loop, `dispatcher` its decisions, `node` one attempt
 //! on its thread, `executor` the port to engines.
 
+pub mod broker;
 pub mod contained;
 pub mod dispatcher;
 mod driver;
@@ -10,16 +11,17 @@ pub mod executor;
 pub mod ledger;
 pub mod node;
 mod pool;
+pub mod publisher;
 mod reasons;
 pub mod scripted;
 pub mod signals;
 mod status;
 pub mod watchdog;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 pub use self::driver::drive;
-use self::{dispatcher::Status, ledger::LedgerError};
+use self::{dispatcher::Status, ledger::LedgerError, publisher::Publisher};
 use crate::{
     docker::argv::{Limits, Network},
     name::{CommitId, EnvName, RunId},
@@ -80,6 +82,8 @@ pub struct Run<'a> {
     pub network: Network,
     /// Things to say at the start.
     pub warnings: Vec<String>,
+    /// Publishes the nodes that ask for it; `None` = nothing is published.
+    pub publisher: Option<Arc<dyn Publisher>>,
 }
 
 /// How a run ended.

@@ -16,6 +16,7 @@ use self::listener::Listener;
 use super::{
     executor::{Collected, Executor, NodeSpec, Sink, Source, Trouble},
     ledger::Shelf,
+    publisher::Answered,
 };
 use crate::{
     docker::argv::Network,
@@ -86,6 +87,8 @@ pub enum Told {
     MustStop(NodeIx, StopCause),
     /// It is over.
     Ended(Box<Report>),
+    /// Its publication is over; not told by a node, but on the same channel.
+    Published(Box<Answered>),
 }
 
 /// Where an attempt stands.

@@ -22,6 +22,7 @@ use kew::{
         dispatcher::Status,
         executor::Executor,
         ledger::Observer,
+        publisher::Publisher,
         scripted::{Happened, Script, Scripted},
     },
     runners::{self, Kind},
@@ -65,6 +66,7 @@ pub struct Rig {
     pub warnings: Vec<String>,
     pub state: State,
     pub shelf: Memory,
+    pub publisher: Option<Arc<dyn Publisher>>,
 }
 
 pub fn id(name: &str) -> NodeId {
@@ -95,6 +97,7 @@ pub fn whole(text: &str) -> Rig {
         warnings: Vec::new(),
         state: State::default(),
         shelf: Memory::default(),
+        publisher: None,
     }
 }
 
@@ -195,6 +198,7 @@ impl Rig {
             step_cap: None,
         };
         let run = Run {
+            publisher: self.publisher.clone(),
             id: RunId::new("20261201-093000-k3f9").unwrap(),
             plan: &self.plan,
             dag: &self.dag,

@@ -101,6 +101,7 @@ impl Dispatcher<'_> {
         let reopened = self.sched.reopen(subject);
         let again = reopened.iter().map(|node| self.plan.nodes[*node].id.clone()).collect();
         for node in reopened {
+            self.publishing.void(node);
             let live = &mut self.live[node];
             let attempt = live.attempt;
             let rounds = if node == subject { std::mem::take(&mut live.rounds) } else { Rounds::default() };

@@ -99,7 +99,8 @@ impl Store {
         for detail in &mut nodes {
             detail.attempts = attempts(&read, &id, &detail.node)?;
         }
-        Ok(RunDetail { start, end, nodes })
+        let publications = self.publications(&id)?;
+        Ok(RunDetail { start, end, nodes, publications })
     }
 
     /// The number that the node's next attempt has: 1 + the last one ever started.

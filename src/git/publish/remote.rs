@@ -114,25 +114,17 @@ impl Remote {
             dropped: asked.dropped,
         };
         let scratch = Scratch::new(asked.folder, repo)?;
-        remote.address = address(repo, &remote.rewritten(&scratch, &raw, own)?)?;
-        let again = remote.address.raw().to_owned();
-        if remote.rewritten(&scratch, &again, Rules::Any)? != again {
+        let listed = done(scratch.git(&remote).args(["config", "--list", "-z"]), "config")?;
+        let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+        let rules: Vec<(&str, &str)> =
+            listed.split_terminator('\0').filter_map(|entry| entry.split_once('\n')).collect();
+        remote.address = address(repo, &rewritten(&rules, &raw, own))?;
+        let again = remote.address.raw();
+        if rewritten(&rules, again, Rules::Any) != again {
             let message = "your `url.….insteadOf` rules change the remote's address more than once";
             return Err(none(message, "set `publish.remote` in your own settings file to the final address"));
         }
         Ok(remote)
-    }
-
-    /// What the user's rules make of an address.
-    fn rewritten(&self, scratch: &Scratch, raw: &str, rules: Rules) -> Result<String, RemoteError> {
-        let query = scratch.git_by(self, raw, rules).args(["remote", "get-url", "--push", NAME]);
-        let text = done(query, "remote get-url").map_err(|error| match error {
-            GitError::Failed { what, stderr } => {
-                GitError::Failed { what, stderr: stderr.replace(raw, "…") }
-            }
-            other => other,
-        })?;
-        Ok(text.text())
     }
 
     /// What must never be shown.
@@ -219,17 +211,28 @@ enum Rules {
     Any,
 }
 
+/// What the rules make of an address, as git does it: the longest beginning that one has is replaced; those for pushing
+/// alone come first.
+fn rewritten(settings: &[(&str, &str)], raw: &str, rules: Rules) -> String {
+    let by = |suffix: &str| {
+        let rules = settings.iter().filter_map(|(key, start)| {
+            let new = key.strip_prefix("url.")?.strip_suffix(suffix)?;
+            Some((new, *start)).filter(|(_, start)| raw.starts_with(start))
+        });
+        let (new, start) = rules.max_by_key(|(_, start)| start.len())?;
+        Some(format!("{new}{}", &raw[start.len()..]))
+    };
+    let push = (rules == Rules::Push).then(|| by(".pushinsteadof")).flatten();
+    push.or_else(|| by(".insteadof")).unwrap_or_else(|| raw.to_owned())
+}
+
 impl Scratch {
     /// A git command in the bare repository, with the user's credentials and this address as its only remote.
     pub(super) fn git(&self, remote: &Remote) -> Query {
-        self.git_by(remote, remote.address.raw(), Rules::Any)
-    }
-
-    fn git_by(&self, remote: &Remote, raw: &str, rules: Rules) -> Query {
         let mut pairs = remote.pairs.clone();
-        let keys: &[&str] = if rules == Rules::Push { &["url"] } else { &["url", "pushurl"] };
-        for key in keys {
-            pairs.push((format!("remote.{NAME}.{key}"), raw.to_owned()));
+        // No rule for pushing alone changes an address that is for pushing alone.
+        for key in ["url", "pushurl"] {
+            pairs.push((format!("remote.{NAME}.{key}"), remote.address.raw().to_owned()));
         }
         let env = setting::env(&remote.vars, &remote.dropped, &pairs);
         let query = Git::bare_handed().at(self.path());

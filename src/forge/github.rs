@@ -130,7 +130,7 @@ impl Github {
 
     /// Fails if there is no `gh`, or if it has no login for the host. No network is used.
     pub fn check(&self) -> Result<(), PublishFault> {
-        let query = self.gh(&self.folder).args(["auth", "token"]);
+        let query = self.gh(&self.folder).args(["auth", "token", "--hostname", &self.host]);
         // Before 2.17 it has no such command; then the first call will tell.
         let answer = query.run().map_err(|error| self.broke(&error))?;
         let no_command = answer.stderr.contains("unknown command");

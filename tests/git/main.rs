@@ -1,5 +1,7 @@
 //! Host git, by real git in temporary folders. (The sealed container is tested elsewhere; here its script runs under sh.)
 
+#[path = "../support/http.rs"]
+mod http;
 #[path = "../support/git.rs"]
 mod support;
 
@@ -12,4 +14,6 @@ mod land;
 mod merge;
 mod mirror;
 mod publish;
+mod publish_gh;
+mod publish_http;
 mod reading;

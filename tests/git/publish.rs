@@ -143,7 +143,8 @@ fn a_remote_that_moves_meanwhile_keeps_what_it_has() {
     git(&rig.user(), &["push", "-q", "origin", &format!("{theirs}:refs/heads/{BRANCH}")]);
     let pushed = outlet.push(BRANCH, &one, None, &|_| true, &[]).map(|(pushed, _)| pushed);
     refused(pushed, "moved", Kind::Refused);
-    let pushed = outlet.push(BRANCH, &one, Some(&head(&rig.user())), &|_| true, &[]).map(|(pushed, _)| pushed);
+    let pushed =
+        outlet.push(BRANCH, &one, Some(&head(&rig.user())), &|_| true, &[]).map(|(pushed, _)| pushed);
     refused(pushed, "moved", Kind::Refused);
     assert_eq!(rev(&rig.bare(), BRANCH), theirs);
 }
@@ -265,7 +266,11 @@ fn a_shallow_repository_publishes_too() {
 fn options_reach_a_remote_that_takes_them() {
     let rig = Publishing::new();
     git(&rig.bare(), &["config", "receive.advertisePushOptions", "true"]);
-    hook(&rig.bare(), "post-receive", "env | grep ^GIT_PUSH_OPTION | sort > options; echo 'https://g/x/-/merge_requests/3' >&2");
+    hook(
+        &rig.bare(),
+        "post-receive",
+        "env | grep ^GIT_PUSH_OPTION | sort > options; echo 'https://g/x/-/merge_requests/3' >&2",
+    );
     let one = rig.work("one");
     let options = ["merge_request.create".to_owned(), "merge_request.title=a b; $(c)".to_owned()];
     let (_, said) = rig.outlet().push(BRANCH, &one, None, &|_| false, &options).unwrap();
@@ -290,7 +295,15 @@ fn addresses_are_shown_without_secrets_and_odd_ones_refused() {
         assert_eq!((address.to_string().as_str(), address.slug()), (shown, slug));
         assert!(!format!("{address:?}").contains("s3cret"));
     }
-    for bad in ["ext::sh -c evil", "-u", "git://x/y", "persistent-https://x/y", "", "https:///x", "ssh://-oProxyCommand=x/y"] {
+    for bad in [
+        "ext::sh -c evil",
+        "-u",
+        "git://x/y",
+        "persistent-https://x/y",
+        "",
+        "https:///x",
+        "ssh://-oProxyCommand=x/y",
+    ] {
         assert!(Address::new(bad).is_err(), "{bad}");
     }
 }

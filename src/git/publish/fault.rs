@@ -72,6 +72,7 @@ pub(super) fn of_stderr(stderr: &str) -> PublishFault {
         "Authentication failed",
         "could not read Username",
         "could not read Password",
+        "unable to get password",
         "Permission denied",
         "terminal prompts disabled",
         "returned error: 401",

@@ -8,6 +8,7 @@ mod interrupt;
 mod memory;
 mod order;
 mod outcomes;
+mod publish;
 mod record;
 mod rework;
 mod rig;

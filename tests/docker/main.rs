@@ -12,6 +12,7 @@ mod images;
 mod kill;
 mod origins;
 mod own;
+mod publish;
 mod rig;
 mod rounds;
 mod strangers;

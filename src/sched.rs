@@ -237,11 +237,6 @@ impl Sched {
         self.nodes().filter(|node| self.states[*node] == NodeState::Running)
     }
 
-    /// Nodes that wait for nothing but a slot or their time, in plan order.
-    pub fn ready(&self) -> impl Iterator<Item = NodeIx> + '_ {
-        self.ready.iter().copied()
-    }
-
     /// The first thing that a waiting node still waits for.
     pub fn waits_for(&self, node: NodeIx) -> Option<Wait> {
         self.waits.on[node].iter().copied().find(|wait| !self.is_satisfied(wait.node))

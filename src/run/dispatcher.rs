@@ -6,10 +6,17 @@
 
 mod again;
 mod ending;
+mod pause;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use self::ending::{asks, end_of, fail_closed};
+use self::{
+    ending::{asks, end_of, fail_closed},
+    pause::{Purse, purses},
+};
 pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
@@ -103,6 +110,8 @@ enum Stopping {
     No,
     /// Nothing new starts (`--fail-fast`).
     FailFast,
+    /// A cap of the whole run is reached.
+    Capped,
     /// The state cannot be written.
     Broken,
     /// A person asked.
@@ -124,8 +133,6 @@ struct Live {
     infrastructure: bool,
     /// Tries in this round so far.
     tries: u32,
-    /// It may not start before.
-    not_before: Option<Duration>,
     /// Its rounds as a subject.
     rounds: Rounds,
     /// What this round starts from, and why there is one: from the second on.
@@ -146,6 +153,14 @@ pub struct Dispatcher<'a> {
     int_first: Vec<bool>,
     idle: Vec<Option<Duration>>,
     backoff: Duration,
+    /// What is known of each credential, and which one each node uses.
+    purses: Vec<Purse>,
+    paid_by: Vec<usize>,
+    max_wait: Option<Duration>,
+    /// Why the run stopped at a cap.
+    capped: Option<String>,
+    /// Nodes that may not start before a time, for a retry.
+    delayed: BTreeMap<NodeIx, Duration>,
     /// Subjects of which a reviewer asks for changes.
     sent_back: BTreeSet<NodeIx>,
     tokens: Option<Tokens>,
@@ -173,6 +188,10 @@ pub struct Setup<'a> {
     pub int_first: Vec<bool>,
     /// For each node: how long it may say nothing.
     pub idle: Vec<Option<Duration>>,
+    /// For each node: the credential that its runner uses, by name.
+    pub credentials: Vec<String>,
+    /// The longest pause for a rate limit; `None` = any.
+    pub max_wait: Option<Duration>,
     /// How long the first retry waits; each further one twice as long as the one before.
     pub backoff: Duration,
 }
@@ -181,6 +200,7 @@ impl<'a> Dispatcher<'a> {
     /// Nothing has started yet.
     pub fn new(setup: Setup<'a>) -> Self {
         let waits = Waits::of(setup.dag);
+        let (purses, paid_by) = purses(&setup.credentials);
         Self {
             sched: Sched::new(waits, setup.active, setup.jobs),
             live: setup.plan.nodes.iter().map(|_| Live::default()).collect(),
@@ -192,6 +212,11 @@ impl<'a> Dispatcher<'a> {
             int_first: setup.int_first,
             idle: setup.idle,
             backoff: setup.backoff,
+            purses,
+            paid_by,
+            max_wait: setup.max_wait,
+            capped: None,
+            delayed: BTreeMap::new(),
             sent_back: BTreeSet::new(),
             tokens: None,
             cost_usd: None,
@@ -203,11 +228,10 @@ impl<'a> Dispatcher<'a> {
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         let mut actions = Vec::new();
         // A time that has come is none any more, even while no slot is free.
-        for node in self.sched.ready() {
-            self.live[node].not_before = self.live[node].not_before.filter(|at| *at > now.since);
-        }
-        let live = &self.live;
-        let may = |node: NodeIx| live[node].not_before.is_none();
+        self.delayed.retain(|_, at| *at > now.since);
+        self.end_pauses(now);
+        let (delayed, purses, paid_by) = (&self.delayed, &self.purses, &self.paid_by);
+        let may = |node: NodeIx| !delayed.contains_key(&node) && !purses[paid_by[node]].paused();
         let started: Vec<NodeIx> = std::iter::from_fn(|| self.sched.start_next(may)).collect();
         for node in started {
             let live = &mut self.live[node];
@@ -249,7 +273,8 @@ impl<'a> Dispatcher<'a> {
     /// The earliest time at which something is to be done if nothing comes: a running node stopped, a waiting one started.
     pub fn next_deadline(&self) -> Option<Duration> {
         let stops = self.unstopped().flat_map(|node| [self.live[node].deadline, self.idle_deadline(node)]);
-        let starts = self.sched.ready().map(|node| self.live[node].not_before);
+        let starts =
+            self.delayed.values().copied().chain(self.pauses()).filter(|_| !self.sched.stopping()).map(Some);
         stops.chain(starts).flatten().min()
     }
 
@@ -316,6 +341,7 @@ impl<'a> Dispatcher<'a> {
         let waiting = self.sched.nodes().filter(|node| self.sched.state(*node) == NodeState::Waiting);
         waiting
             .map(|node| match self.stopping {
+                Stopping::Capped => (node, NodeState::Waiting, self.capped.clone().unwrap_or_default()),
                 Stopping::No => (node, NodeState::Waiting, reasons::waiting(self.plan, &self.sched, node)),
                 Stopping::FailFast => {
                     (node, NodeState::Skipped, "the run stopped at its first failure".to_owned())
@@ -343,7 +369,11 @@ impl<'a> Dispatcher<'a> {
         let any = |wanted: NodeState| self.sched.nodes().any(|node| self.sched.state(node) == wanted);
         if any(NodeState::Failed) {
             Status::Failed
-        } else if any(NodeState::Held) || any(NodeState::Waiting) {
+        } else if any(NodeState::Held) {
+            Status::Held
+        } else if self.stopping == Stopping::Capped {
+            Status::Capped
+        } else if any(NodeState::Waiting) {
             Status::Held
         } else {
             Status::Passed
@@ -404,13 +434,16 @@ impl<'a> Dispatcher<'a> {
             fail_closed(&mut report);
         }
         self.hold_idle_round(node, &mut report);
-        let again = self.try_again(node, &report, now);
-        let end = if again.is_some() { End::Again } else { end_of(&report) };
+        let mut again = Vec::new();
+        if !self.rate_limited(node, &report, now, &mut again) {
+            again.extend(self.try_again(node, &report, now).map(Action::Tell));
+        }
+        let end = if again.is_empty() { end_of(&report) } else { End::Again };
         let live = &mut self.live[node];
         live.deadline = None;
         live.silent = None;
         live.stopping = false;
-        live.infrastructure = report.outcome.kind == Kind::Infrastructure && again.is_none();
+        live.infrastructure = report.outcome.kind == Kind::Infrastructure && again.is_empty();
         live.reason.clone_from(&report.outcome.reason);
         live.asks = asks(&report).filter(|_| end == End::ChangesRequested);
         let result = match reviews {
@@ -423,7 +456,7 @@ impl<'a> Dispatcher<'a> {
         let state = self.sched.state(node);
         let mut follow = Vec::new();
         self.tell_end(node, &report, state, now, &mut follow);
-        follow.extend(again.map(Action::Tell));
+        follow.append(&mut again);
         for skip in skips {
             let reason = reasons::skipped(self.plan, &skip);
             self.live[skip.node].reason = Some(reason.clone());

@@ -5,6 +5,7 @@
 mod decide;
 mod input;
 mod interrupt;
+mod limits;
 mod memory;
 mod order;
 mod outcomes;

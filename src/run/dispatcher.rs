@@ -5,8 +5,10 @@
 //! starts after a stop; an end that was not awaited changes nothing.
 
 mod again;
+mod deadlines;
 mod ending;
 mod pause;
+mod spend;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +26,7 @@ use super::{
     reasons,
 };
 use crate::{
+    budget::{Budget, Room},
     event::RunEvent,
     name::{CommitId, NodeId},
     outcome::{Kind, StopCause},
@@ -36,7 +39,6 @@ use crate::{
     rounds::{Asked, Rounds},
     sched::{End, Sched, Waits},
     stream::Tokens,
-    units,
     verdict::Opinion,
 };
 
@@ -110,7 +112,7 @@ enum Stopping {
     No,
     /// Nothing new starts (`--fail-fast`).
     FailFast,
-    /// A cap of the whole run is reached.
+    /// A cap or the time of the whole run is reached.
     Capped,
     /// The state cannot be written.
     Broken,
@@ -157,6 +159,9 @@ pub struct Dispatcher<'a> {
     purses: Vec<Purse>,
     paid_by: Vec<usize>,
     max_wait: Option<Duration>,
+    budget: Budget,
+    /// Nodes that cost nothing.
+    free: Vec<bool>,
     /// Why the run stopped at a cap.
     capped: Option<String>,
     /// Nodes that may not start before a time, for a retry.
@@ -190,6 +195,8 @@ pub struct Setup<'a> {
     pub idle: Vec<Option<Duration>>,
     /// For each node: the credential that its runner uses, by name.
     pub credentials: Vec<String>,
+    /// For each node: it costs nothing.
+    pub free: Vec<bool>,
     /// The longest pause for a rate limit; `None` = any.
     pub max_wait: Option<Duration>,
     /// How long the first retry waits; each further one twice as long as the one before.
@@ -215,6 +222,11 @@ impl<'a> Dispatcher<'a> {
             purses,
             paid_by,
             max_wait: setup.max_wait,
+            budget: Budget::new(
+                setup.plan.epic.caps,
+                setup.plan.nodes.iter().map(|node| node.caps).collect(),
+            ),
+            free: setup.free,
             capped: None,
             delayed: BTreeMap::new(),
             sent_back: BTreeSet::new(),
@@ -230,10 +242,14 @@ impl<'a> Dispatcher<'a> {
         // A time that has come is none any more, even while no slot is free.
         self.delayed.retain(|_, at| *at > now.since);
         self.end_pauses(now);
-        let (delayed, purses, paid_by) = (&self.delayed, &self.purses, &self.paid_by);
-        let may = |node: NodeIx| !delayed.contains_key(&node) && !purses[paid_by[node]].paused();
-        let started: Vec<NodeIx> = std::iter::from_fn(|| self.sched.start_next(may)).collect();
-        for node in started {
+        loop {
+            let (delayed, purses, paid_by) = (&self.delayed, &self.purses, &self.paid_by);
+            let waits = |node: NodeIx| delayed.contains_key(&node) || purses[paid_by[node]].paused();
+            let room = |node: NodeIx| self.free[node] || self.budget.room(node) == Room::Yes;
+            let Some(node) = self.sched.start_next(|node| !waits(node) && room(node)) else { break };
+            if !self.free[node] {
+                self.budget.begin(node);
+            }
             let live = &mut self.live[node];
             live.attempt += 1;
             live.tries += 1;
@@ -247,13 +263,19 @@ impl<'a> Dispatcher<'a> {
             let launch = Launch { node, attempt, source, reviewed, round, tries, changes };
             actions.push(Action::Launch(launch));
         }
+        self.out_of_budget();
         actions
     }
 
     /// Takes a message from a node.
     pub fn told(&mut self, told: Told, now: Now) -> Vec<Action> {
         match told {
-            Told::Progress(progress) => vec![Action::Tell(self.progress(progress))],
+            Told::Progress(progress) => {
+                let (node, tokens, usd) = (progress.node, progress.tokens, progress.cost_usd);
+                let mut actions = vec![Action::Tell(self.progress(progress))];
+                actions.append(&mut self.spends(node, tokens, usd));
+                actions
+            }
             Told::Started(node) => {
                 self.live[node].deadline = self.plan.nodes[node].timeout.map(|timeout| now.since + timeout);
                 self.live[node].silent = Some(now.since);
@@ -268,42 +290,6 @@ impl<'a> Dispatcher<'a> {
             Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
             Told::Ended(report) => self.ended(report, now),
         }
-    }
-
-    /// The earliest time at which something is to be done if nothing comes: a running node stopped, a waiting one started.
-    pub fn next_deadline(&self) -> Option<Duration> {
-        let stops = self.unstopped().flat_map(|node| [self.live[node].deadline, self.idle_deadline(node)]);
-        let starts =
-            self.delayed.values().copied().chain(self.pauses()).filter(|_| !self.sched.stopping()).map(Some);
-        stops.chain(starts).flatten().min()
-    }
-
-    /// Stops the nodes whose deadline has passed, or that have been silent for too long, and starts those whose time has come.
-    pub fn tick(&mut self, now: Now) -> Vec<Action> {
-        let passed = |at: Option<Duration>| at.is_some_and(|at| at <= now.since);
-        let late: Vec<(NodeIx, StopCause)> = self
-            .unstopped()
-            .filter_map(|node| {
-                let length = |length: Option<Duration>| length.map(units::show_duration).unwrap_or_default();
-                if passed(self.live[node].deadline) {
-                    return Some((node, StopCause::Deadline(length(self.plan.nodes[node].timeout))));
-                }
-                let idle = passed(self.idle_deadline(node));
-                idle.then(|| (node, StopCause::Idle(length(self.idle[node]))))
-            })
-            .collect();
-        let mut actions: Vec<Action> =
-            late.into_iter().filter_map(|(node, cause)| self.stop_node(node, cause)).collect();
-        actions.append(&mut self.start(now));
-        actions
-    }
-
-    fn unstopped(&self) -> impl Iterator<Item = NodeIx> + '_ {
-        self.sched.running().filter(|node| !self.live[*node].stopping)
-    }
-
-    fn idle_deadline(&self, node: NodeIx) -> Option<Duration> {
-        Some(self.live[node].silent? + self.idle[node]?)
     }
 
     /// A person asks to stop: the first time with a grace, the second time at once.
@@ -428,7 +414,7 @@ impl<'a> Dispatcher<'a> {
         if self.sched.state(node) != NodeState::Running || self.live[node].attempt != report.attempt {
             return Vec::new();
         }
-        self.add_up(&report);
+        let mut over = self.add_up(&report);
         let reviews = self.plan.nodes[node].reviews;
         if reviews.is_some() {
             fail_closed(&mut report);
@@ -455,6 +441,7 @@ impl<'a> Dispatcher<'a> {
         let skips = self.sched.end(node, end);
         let state = self.sched.state(node);
         let mut follow = Vec::new();
+        follow.append(&mut over);
         self.tell_end(node, &report, state, now, &mut follow);
         follow.append(&mut again);
         for skip in skips {

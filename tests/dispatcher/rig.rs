@@ -40,7 +40,11 @@ impl World for AllImages {
         runners::built_in().iter().map(|runner| runner.name().to_owned()).collect()
     }
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
-        runners::find(name).map(|runner| RunnerFacts { agent: runner.kind() == Kind::Agent, refused: None })
+        runners::find(name).map(|runner| RunnerFacts {
+            agent: runner.kind() == Kind::Agent,
+            refused: None,
+            metering: runner.metering(),
+        })
     }
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
         runners::find(runner).map_or(Ok(()), |runner| runner.route(model))

@@ -219,9 +219,10 @@ impl Later<'_> {
 fn rank(status: Status) -> u8 {
     match status {
         Status::Passed => 0,
-        Status::Held => 1,
-        Status::Failed => 2,
-        Status::Infrastructure => 3,
-        Status::Interrupted => 4,
+        Status::Capped => 1,
+        Status::Held => 2,
+        Status::Failed => 3,
+        Status::Infrastructure => 4,
+        Status::Interrupted => 5,
     }
 }

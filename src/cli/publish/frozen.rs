@@ -8,7 +8,7 @@ use crate::{
     config::Settings,
     plan::{
         spec::Plan,
-        world::{ImageGap, PromptFault, RunnerFacts, World},
+        world::{ImageGap, Metering, PromptFault, RunnerFacts, World},
     },
     publish::{Ballot, Standing},
     runners::Kind,
@@ -34,7 +34,8 @@ impl World for Frozen<'_> {
         let agent = known.unwrap_or_else(|| {
             self.run.start.nodes.iter().any(|node| node.runner == name && node.model.is_some())
         });
-        Some(RunnerFacts { agent, refused: None })
+        let metering = self.settings.registry.find(name).map_or(Metering::Steps, |runner| runner.metering());
+        Some(RunnerFacts { agent, refused: None, metering })
     }
 
     fn route(&self, _: &str, _: &str) -> Result<(), String> {

@@ -67,6 +67,24 @@ impl Publish {
             let at = if remote.starts_with('-') { "it begins with `-`" } else { "write it as git takes it" };
             return Err(SettingsError::new(message, at));
         }
+        // It would be kept with the run.
+        let secret =
+            self.remote.as_deref().and_then(|remote| remote.strip_prefix("http")).is_some_and(|rest| {
+                let host = rest
+                    .trim_start_matches("s://")
+                    .trim_start_matches("://")
+                    .split('/')
+                    .next()
+                    .unwrap_or_default();
+                host.rsplit_once('@').is_some_and(|(user, _)| user.contains(':') || user.len() >= 20)
+            });
+        if secret {
+            let message = "`publish.remote` holds a credential";
+            return Err(SettingsError::new(
+                message,
+                "give it to git by a credential helper, and write the address without it",
+            ));
+        }
         let words = self.labels.iter().chain(&self.reviewers);
         if let Some(word) = words.into_iter().find(|word| !plain(word) || word.len() > 100) {
             return Err(SettingsError::new(

@@ -112,7 +112,7 @@ CREATE TABLE events (
 
 /// Steps are only ever added; the last one of a node is where it stands.
 const PUBLICATIONS: &str = "
-CREATE TABLE publications (
+CREATE TABLE IF NOT EXISTS publications (
   id INTEGER PRIMARY KEY,
   run TEXT NOT NULL,
   node TEXT NOT NULL,

@@ -2,7 +2,7 @@
 //!
 //! The plan is the frozen one; remote, forge and labels are those of now. It asks nothing.
 
-mod frozen;
+pub(super) mod frozen;
 
 use std::collections::BTreeMap;
 
@@ -115,7 +115,7 @@ struct Later<'a> {
 impl Later<'_> {
     fn all(&mut self, nodes: &[bool]) -> Result<u8, Failure> {
         self.seq = self.store.next_seq(&self.detail.start.run)?;
-        self.remember()?;
+        self.out = frozen::out(&self.plan, &self.detail, &self.broker.remote());
         let mut worst = Status::Passed;
         for node in self.dag.order().to_vec() {
             if nodes[node] {
@@ -124,21 +124,6 @@ impl Later<'_> {
             }
         }
         Ok(worst.exit_code())
-    }
-
-    /// What is out on this remote already: others may stand on it.
-    fn remember(&mut self) -> Result<(), Failure> {
-        let remote = self.broker.remote();
-        for row in self.store.publications(&self.detail.start.run)? {
-            let node = self.plan.nodes.iter().position(|node| node.id == row.key.node);
-            if let Some(node) =
-                node.filter(|_| row.remote == remote && row.state == PublicationState::Published)
-            {
-                let Publication { branch, commit, url, .. } = row;
-                self.out.insert(node, StandsOn { branch, commit, url });
-            }
-        }
-        Ok(())
     }
 
     fn one(&mut self, node: NodeIx) -> Result<Option<Status>, Failure> {

@@ -10,6 +10,7 @@ mod ending;
 mod over;
 mod pause;
 mod publishing;
+mod restore;
 mod spend;
 
 use std::{

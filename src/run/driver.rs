@@ -21,6 +21,7 @@ use super::{
     fresh,
     ledger::{Ledger, LedgerError, Observer, Shelf},
     node::{Job, Report, Review, Told},
+    past::PastNode,
     pool::Pool,
     signals::Signals,
     unix_ms,
@@ -53,7 +54,7 @@ pub fn drive(
 ) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (tell, mut told) = mpsc::channel(CHANNEL);
-    let dispatcher = Dispatcher::new(Setup {
+    let mut dispatcher = Dispatcher::new(Setup {
         plan: run.plan,
         dag: run.dag,
         base: run.base.clone(),
@@ -69,17 +70,18 @@ pub fn drive(
         backoff: run.backoff,
         publish: run.publisher.is_some(),
     });
+    run.publisher.iter().for_each(|going| dispatcher.remember_published(going));
     let mut driver = Driver {
         run,
         dispatcher,
-        outbox: run.publisher.clone().map(|publisher| Outbox::new(publisher, tell.clone())),
+        outbox: run.publisher.as_ref().map(|going| Outbox::new(going, tell.clone())),
         pool: Pool::new(Arc::clone(&executor), shelf, tell),
         executor,
         ledger,
         observer,
         stops: HashMap::new(),
         begun: Instant::now(),
-        seq: 0,
+        seq: run.past.as_ref().map_or(0, |past| past.seq),
         last_told: Instant::now(),
         broken: None,
     };
@@ -109,17 +111,14 @@ impl Driver<'_> {
         let mut signals = Signals::listen()?;
         let mut redraw = tokio::time::interval(REDRAW);
         redraw.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        self.tell(RunEvent::RunStarted {
-            epic: self.run.plan.epic.name.to_string(),
-            base: self.run.base.to_string(),
-            nodes: self.ids(),
-            max_parallel: self.run.jobs,
-            network: self.run.network.word().to_owned(),
-        });
+        self.tell(self.run_began());
         for message in &self.run.warnings {
             self.tell(RunEvent::Warning { message: message.clone() });
         }
-        let first = self.dispatcher.start(self.now());
+        let first = match &self.run.past {
+            None => self.dispatcher.start(self.now()),
+            Some(past) => self.dispatcher.resume(past, self.now()),
+        };
         self.perform(first);
         let mut requests = 0;
         while !self.dispatcher.done() {
@@ -146,6 +145,21 @@ impl Driver<'_> {
             self.perform(actions);
         }
         Ok(self.ended(false))
+    }
+
+    fn run_began(&self) -> RunEvent {
+        let (epic, base) = (self.run.plan.epic.name.to_string(), self.run.base.to_string());
+        let (nodes, max_parallel) = (self.ids(), self.run.jobs);
+        let network = self.run.network.word().to_owned();
+        let Some(past) = &self.run.past else {
+            return RunEvent::RunStarted { epic, base, nodes, max_parallel, network };
+        };
+        let passed = |(_, known): &(&crate::plan::spec::Node, &PastNode)| {
+            known.state == NodeState::Passed && !known.again
+        };
+        let kept = self.run.plan.nodes.iter().zip(&past.nodes).filter(passed);
+        let kept = kept.map(|(node, _)| node.id.clone()).collect();
+        RunEvent::RunResumed { epic, base, nodes, max_parallel, network, kept }
     }
 
     fn perform(&mut self, actions: Vec<Action>) {

@@ -10,6 +10,7 @@ mod driver;
 pub mod executor;
 pub mod ledger;
 pub mod node;
+pub mod past;
 mod pool;
 pub mod publisher;
 mod reasons;
@@ -18,10 +19,10 @@ pub mod signals;
 mod status;
 pub mod watchdog;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 pub use self::driver::drive;
-use self::{dispatcher::Status, ledger::LedgerError, publisher::Publisher};
+use self::{dispatcher::Status, ledger::LedgerError, past::Past, publisher::Going};
 use crate::{
     docker::argv::{Limits, Network},
     name::{CommitId, EnvName, RunId},
@@ -87,7 +88,9 @@ pub struct Run<'a> {
     /// Things to say at the start.
     pub warnings: Vec<String>,
     /// Publishes the nodes that ask for it; `None` = nothing is published.
-    pub publisher: Option<Arc<dyn Publisher>>,
+    pub publisher: Option<Going>,
+    /// What is on record already, if the run goes on.
+    pub past: Option<Past>,
 }
 
 /// How a run ended.

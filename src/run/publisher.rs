@@ -2,6 +2,8 @@
 //!
 //! Whether it may is decided before. Invariant: a job is on record before it is handed over, and each job has one answer.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use crate::{
     event::RunEvent,
     git::publish::{Kind, PublishFault},
@@ -64,6 +66,24 @@ pub struct Answered {
     pub job: PublishJob,
     /// How it went.
     pub sent: Result<Sent, PublishFault>,
+}
+
+/// Publishing, as a run begins or goes on.
+#[derive(Clone)]
+pub struct Going {
+    /// Who publishes.
+    pub publisher: Arc<dyn Publisher>,
+    /// Of a run that goes on: where its nodes stood.
+    pub before: Vec<Option<Standing>>,
+    /// Of a run that goes on: what of it is out.
+    pub out: BTreeMap<NodeIx, StandsOn>,
+}
+
+impl Going {
+    /// For a new run.
+    pub fn new(publisher: Arc<dyn Publisher>) -> Self {
+        Self { publisher, before: Vec::new(), out: BTreeMap::new() }
+    }
 }
 
 /// Publishes.

@@ -12,6 +12,7 @@ mod order;
 mod outcomes;
 mod publish;
 mod record;
+mod resume;
 mod rework;
 mod rig;
 mod spend;

@@ -13,6 +13,7 @@ mod kill;
 mod origins;
 mod own;
 mod publish;
+mod resume;
 mod rig;
 mod rounds;
 mod strangers;

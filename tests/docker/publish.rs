@@ -108,7 +108,14 @@ fn docker_a_refused_push_can_be_taken_up_again() {
     assert!(failed["reason"].as_str().unwrap().contains("no such branches here"), "{failed}");
     assert!(failed["help"].as_str().unwrap().contains("kew publish"), "{failed}");
     fs::remove_file(bare.join("hooks/pre-receive")).unwrap();
-    assert_eq!(rig.kew(&["publish", "latest"]).status.code(), Some(0));
+    assert_eq!(rig.kew(&["publish", "latest", "work"]).status.code(), Some(0));
+    assert_eq!(branches(&bare), ["kew/test/work", "main"]);
+    // A run that goes on publishes what is left, and that alone.
+    let resumed = rig.kew(&["resume", "latest", "--format", "json"]);
+    let told = String::from_utf8_lossy(&resumed.stdout).into_owned();
+    assert_eq!(resumed.status.code(), Some(0), "{told}\n{}", String::from_utf8_lossy(&resumed.stderr));
+    assert_eq!(told.matches(r#""type":"published""#).count(), 1, "{told}");
+    assert!(!told.contains(r#""type":"node-started""#), "{told}");
     assert_eq!(branches(&bare), ["kew/test/top", "kew/test/work", "main"]);
 
     fs::rename(&bare, rig.root.join("away")).unwrap();

@@ -2,15 +2,19 @@
 //!
 //! What the world must have to run a plan (images, prompt files, routes) is not asked again: it has run.
 
+use std::collections::BTreeMap;
+
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::{
     config::Settings,
     plan::{
-        spec::Plan,
+        spec::{NodeIx, Plan},
         world::{ImageGap, Metering, PromptFault, RunnerFacts, World},
     },
     publish::{Ballot, Standing},
+    record::PublicationState,
+    run::publisher::StandsOn,
     runners::Kind,
     store::{NodeDetail, RunDetail},
 };
@@ -77,4 +81,18 @@ fn standing(node: &NodeDetail) -> Standing {
         cost_usd,
         cost_at_least,
     }
+}
+
+/// What of a run is out on this remote.
+pub fn out(plan: &Plan, run: &RunDetail, remote: &str) -> BTreeMap<NodeIx, StandsOn> {
+    let mut out = BTreeMap::new();
+    for row in &run.publications {
+        let node = plan.nodes.iter().position(|node| node.id == row.key.node);
+        if let Some(node) = node.filter(|_| row.remote == remote && row.state == PublicationState::Published)
+        {
+            let (branch, commit, url) = (row.branch.clone(), row.commit.clone(), row.url.clone());
+            out.insert(node, StandsOn { branch, commit, url });
+        }
+    }
+    out
 }

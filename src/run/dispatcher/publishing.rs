@@ -9,12 +9,16 @@ use std::collections::VecDeque;
 use super::{Action, Dispatcher, Status, Stopping};
 use crate::{
     git::publish::Kind,
+    name::CommitId,
     plan::{
         dag::Dag,
         spec::{NodeIx, Publish},
     },
     publish::{Ballot, Standing, may_publish},
-    run::{node::Report, publisher::Answered},
+    run::{
+        node::Report,
+        publisher::{Answered, Going},
+    },
     stream::CostSource,
     verdict::Judged,
 };
@@ -24,8 +28,8 @@ pub(super) struct Publishing<'a> {
     /// This run publishes at all.
     wanted: bool,
     standings: Vec<Standing>,
-    /// Nodes that went into the queue once.
-    asked: Vec<bool>,
+    /// For each node: the commit with which it went into the queue.
+    asked: Vec<Option<CommitId>>,
     queue: VecDeque<NodeIx>,
     under_way: Option<NodeIx>,
     unreachable: bool,
@@ -38,7 +42,7 @@ impl<'a> Publishing<'a> {
             dag,
             wanted,
             standings: vec![Standing::waiting(); dag.len()],
-            asked: vec![false; dag.len()],
+            asked: vec![None; dag.len()],
             queue: VecDeque::new(),
             under_way: None,
             unreachable: false,
@@ -68,6 +72,18 @@ impl<'a> Publishing<'a> {
 }
 
 impl Dispatcher<'_> {
+    /// Takes up what a run that goes on knows of its nodes. What of it is void, the node's state says.
+    pub fn remember_published(&mut self, going: &Going) {
+        for (node, before) in going.before.iter().enumerate() {
+            if let Some(before) = before {
+                self.publishing.standings[node] = before.clone();
+            }
+        }
+        for (node, out) in &going.out {
+            self.publishing.asked[*node] = Some(out.commit.clone());
+        }
+    }
+
     /// Remembers what an attempt brought.
     pub(super) fn note(&mut self, report: &Report) {
         let standing = &mut self.publishing.standings[report.node];
@@ -100,16 +116,19 @@ impl Dispatcher<'_> {
             self.publishing.standings[node].state = self.sched.state(node);
         }
         for &node in self.publishing.dag.order() {
-            let asks = self.plan.nodes[node].publish != Publish::None && !self.publishing.asked[node];
-            if asks && self.may_publish(node).is_some() {
-                self.publishing.asked[node] = true;
+            if self.plan.nodes[node].publish == Publish::None {
+                continue;
+            }
+            let may = self.may_publish(node);
+            if may.is_some() && may != self.publishing.asked[node] {
+                self.publishing.asked[node] = may;
                 self.publishing.queue.push_back(node);
             }
         }
         self.hand_out()
     }
 
-    fn may_publish(&self, node: NodeIx) -> Option<crate::name::CommitId> {
+    fn may_publish(&self, node: NodeIx) -> Option<CommitId> {
         may_publish(self.plan, self.publishing.dag, node, &|node| self.standing(node)).ok()
     }
 

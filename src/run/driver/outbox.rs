@@ -21,7 +21,7 @@ use crate::{
     run::{
         ledger::LedgerError,
         node::Told,
-        publisher::{self, Answered, Of, PublishJob, Publisher, StandsOn},
+        publisher::{self, Answered, Going, Of, PublishJob, Publisher, StandsOn},
         unix_ms,
     },
 };
@@ -35,7 +35,8 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// The thread waits until the outbox is gone; it is never joined.
-    pub fn new(publisher: Arc<dyn Publisher>, tell: Sender<Told>) -> Self {
+    pub fn new(going: &Going, tell: Sender<Told>) -> Self {
+        let publisher = Arc::clone(&going.publisher);
         let (jobs, waiting) = queue::channel::<PublishJob>();
         let worker = Arc::clone(&publisher);
         let life = move || {
@@ -55,7 +56,7 @@ impl Outbox {
             .name("kew-publish".to_owned())
             .spawn(life)
             .expect("the system can make one thread for all publications");
-        Self { publisher, jobs, out: BTreeMap::new() }
+        Self { publisher, jobs, out: going.out.clone() }
     }
 
     /// Ends what is under way.

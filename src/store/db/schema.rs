@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Version of the tables, kept in `user_version`. A newer one is refused.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(10);
@@ -128,14 +128,24 @@ CREATE TABLE IF NOT EXISTS publications (
 ) STRICT;
 ";
 
+/// Prompt files as they were when the run began.
+const PROMPTS: &str = "
+CREATE TABLE prompts (
+  run TEXT NOT NULL REFERENCES runs (run) ON DELETE CASCADE,
+  asked TEXT NOT NULL,
+  path TEXT NOT NULL,
+  text TEXT NOT NULL,
+  PRIMARY KEY (run, asked)
+) STRICT, WITHOUT ROWID;
+";
+
 /// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
-const MIGRATIONS: [&[&str]; 2] = [
-    &["
+const MIGRATIONS: [&[&str]; 3] = [&[COST_SOURCES], &[PROMPTS], &[PUBLICATIONS]];
+
+const COST_SOURCES: &str = "
 ALTER TABLE attempts ADD COLUMN cost_source TEXT;
 UPDATE attempts SET cost_source = CASE runner WHEN 'shell' THEN 'free' ELSE 'list-price' END WHERE cost_usd IS NOT NULL;
-"],
-    &[PUBLICATIONS],
-];
+";
 
 /// Where the database lies.
 pub(super) fn path(state_dir: &Utf8Path) -> Utf8PathBuf {
@@ -277,7 +287,7 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     refuse_newer(&write, path)?;
     match version(&write)? as usize {
         0 => {
-            for tables in [TABLES, PUBLICATIONS] {
+            for tables in [TABLES, PROMPTS, PUBLICATIONS] {
                 write.execute_batch(tables).doing(doing)?;
             }
         }

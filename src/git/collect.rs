@@ -75,6 +75,8 @@ pub enum Held {
     ForeignObjects,
     /// Objects that git refuses.
     Broken,
+    /// The repository itself was taken apart: not to be read, or only at a risk.
+    Spoilt,
 }
 
 /// Why an attempt could not be collected.
@@ -88,9 +90,6 @@ pub enum CollectFault {
         /// What exactly; may quote the agent.
         sentence: String,
     },
-    /// The agent spoilt its checkout.
-    #[error("{0}")]
-    Failed(String),
     /// The machine or kew, not the agent.
     #[error(transparent)]
     Infrastructure(#[from] GitError),
@@ -106,6 +105,7 @@ impl Held {
             Self::ReservedName => "reserved name",
             Self::ForeignObjects => "foreign objects",
             Self::Broken => "broken objects",
+            Self::Spoilt => "spoilt checkout",
         }
     }
 
@@ -129,7 +129,7 @@ pub fn script_fault(code: i32, stderr: &str) -> Option<CollectFault> {
         .unwrap_or("kew-collect: no reason given");
     let said = said.trim_start_matches("kew-collect: ").to_owned();
     match code {
-        10..=13 => Some(CollectFault::Failed(format!("the checkout cannot be collected: {said}"))),
+        10..=13 => Some(Held::Spoilt.because(format!("it cannot be collected: {said}"))),
         14 => Some(Held::TooMuch.because(said)),
         _ => None,
     }

@@ -42,7 +42,7 @@ fail() {
     exit "$1"
 }
 # Seconds, then a git command. Where something may block (below), all of them together get what is left of a few seconds.
-until='' why=''
+until='' patience=12 why=''
 within() {
     seconds=$1
     shift
@@ -71,7 +71,7 @@ done
 blocking=$(timeout -k 2 30 find "$root" \( -xtype p -o -xtype c -o -xtype b \) -print -quit 2>/dev/null)
 status=$?
 if [ -n "$blocking" ] || [ $status -eq 124 ] || [ $status -eq 137 ]; then
-    until=$(($(date +%s) + 11))
+    until=$(($(date +%s) + 8)) patience=3
     [ -z "$blocking" ] || why=", and the checkout has a pipe or a device in it"
 fi
 cd "$root" || fail 10 "the checkout cannot be entered"
@@ -95,7 +95,7 @@ printf 'kew-collect 1\nhead %s\nsymbolic %.1000s\nbranch %s\n' "$head" "${symbol
 
 # At most 20 paths and a count of at most 10000; `?` where status did not come to its end.
 {
-    within 12 status --porcelain=v1 --no-renames --untracked-files=normal --ignore-submodules=dirty \
+    within $patience status --porcelain=v1 --no-renames --untracked-files=normal --ignore-submodules=dirty \
         -- . ':(exclude,top,icase).kew-*'
     echo "!$?"
 } | {
@@ -120,7 +120,10 @@ printf 'kew-collect 1\nhead %s\nsymbolic %.1000s\nbranch %s\n' "$head" "${symbol
 bare=$(mktemp -d) || fail 13 "there is no room to work in"
 trap 'rm -rf "$bare"' EXIT
 mkdir "$bare/objects" "$bare/refs" && echo 'ref: refs/heads/none' >"$bare/HEAD" || fail 13 "there is no room to work in"
-[ ${#input} -eq 40 ] || printf '[core]\nrepositoryformatversion = 1\n[extensions]\nobjectFormat = sha256\n' >"$bare/config"
+{
+    printf '[core]\n\tbare = true\n'
+    [ ${#input} -eq 40 ] || printf '\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n'
+} >"$bare/config"
 [ ! -e "$GIT_DIR/shallow" ] || head -c 16777216 "$GIT_DIR/shallow" >"$bare/shallow"
 export GIT_OBJECT_DIRECTORY="$GIT_DIR/objects" GIT_DIR="$bare"
 unset GIT_WORK_TREE

@@ -3,6 +3,7 @@
 
 mod agent;
 mod agents;
+mod attacks;
 mod commits;
 mod contain;
 mod demo;

@@ -118,7 +118,7 @@ printf 'kew-collect 1\nhead %s\nsymbolic %.1000s\nbranch %s\n' "$head" "${symbol
 # The packer is given the objects and where history is cut off, and nothing else of the checkout: attributes, grafts and
 # configuration have no say in what is packed, nor in how long it takes.
 bare=$(mktemp -d) || fail 13 "there is no room to work in"
-trap 'rm -rf "$bare"' EXIT
+trap 'cd / && rm -rf "$bare"' EXIT
 mkdir "$bare/objects" "$bare/refs" && echo 'ref: refs/heads/none' >"$bare/HEAD" || fail 13 "there is no room to work in"
 {
     printf '[core]\n\tbare = true\n'
@@ -127,6 +127,7 @@ mkdir "$bare/objects" "$bare/refs" && echo 'ref: refs/heads/none' >"$bare/HEAD" 
 [ ! -e "$GIT_DIR/shallow" ] || head -c 16777216 "$GIT_DIR/shallow" >"$bare/shallow"
 export GIT_OBJECT_DIRECTORY="$GIT_DIR/objects" GIT_DIR="$bare"
 unset GIT_WORK_TREE
+cd "$bare" || fail 13 "there is no room to work in"
 
 # The pack goes to stdout (4), the status of its packer to $status (3).
 exec 4>&1

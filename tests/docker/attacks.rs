@@ -178,7 +178,15 @@ fn docker_a_careless_git_runs_the_plants() {
         let clone = host.rig.root.join("careless").join(plant.name);
         git(
             &host.rig.root,
-            &["clone", "-q", "--no-local", &format!("file://{}", host.rig.repo), clone.as_str()],
+            &[
+                "clone",
+                "--single-branch",
+                "--branch=main",
+                "-q",
+                "--no-local",
+                &format!("file://{}", host.rig.repo),
+                clone.as_str(),
+            ],
         );
         git(&clone, &["checkout", "-qb", "kew/plants/careless"]);
         let mut bash = like(git_command(&clone), "bash");

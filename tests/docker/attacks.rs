@@ -46,6 +46,15 @@ impl Host {
         git(&rig.repo, &["checkout", "-qb", "private"]);
         let unpushed = secret(&rig.repo, "the secret of a branch\n");
         git(&rig.repo, &["checkout", "-q", "main"]);
+        // What else a user may have under way; the rig looks at all of it after the run.
+        fs::write(rig.repo.join("README"), "set aside\n").unwrap();
+        git(&rig.repo, &["stash"]);
+        for (name, text) in [("README", "changed\n"), ("staged", "staged\n"), ("loose", "untracked\n")] {
+            fs::write(rig.repo.join(name), text).unwrap();
+        }
+        git(&rig.repo, &["add", "staged"]);
+        git(&rig.repo, &["config", "user.name", "somebody"]);
+        git(&rig.repo, &["tag", "-a", "-m", "one", "v1", "main"]);
         let facts = format!(
             "trap={trap} host_repo={other} host_commit={} user_repo={} unpushed={} unpushed_tree={} unpushed_blob={}\n",
             of_other[0], rig.repo, unpushed[0], unpushed[1], unpushed[2]

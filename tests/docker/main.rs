@@ -16,5 +16,6 @@ mod own;
 mod rig;
 mod strangers;
 mod stream;
+mod untouched;
 mod up;
 mod verdicts;

@@ -11,6 +11,7 @@ mod doctor;
 mod faults;
 mod images;
 mod kill;
+mod leaks;
 mod origins;
 mod own;
 mod rig;

@@ -63,7 +63,7 @@ fn docker_a_credential_that_is_given_away_is_kept_and_shown_nowhere() {
         rig.checkouts
     ));
     let said = r#"jq -nc --arg t "$(cat ~/said)" '{type:"assistant",message:{role:"assistant",content:[{type:"text",text:$t}]}}' >~/lines"#;
-    let escaped = r#"u=$(printf %s "$ANTHROPIC_API_KEY" | iconv -t UTF-16BE | od -An -tx1 -v | tr -d ' \n' | sed 's/..../\\u&/g')
+    let escaped = r#"u=$(printf %s "$ANTHROPIC_API_KEY" | iconv -f UTF-8 -t UTF-16BE | od -An -tx1 -v | tr -d ' \n' | sed 's/..../\\u&/g')
 printf '{"type":"result","is_error":false,"subtype":"success","result":"my key: %s","session_id":"%s"}\n' "$u" "$u" >~/escaped"#;
     let nodes = [
         // Its logs, its last text and its activity.
@@ -107,7 +107,7 @@ printf '{"type":"result","is_error":false,"subtype":"success","result":"my key: 
     assert_eq!((ran.outcome("forms").as_str(), ran.outcome("escaped").as_str()), ("passed", "passed"));
 
     let mut shown = vec![format!("{:#?}\n{}", ran.events, ran.stderr)];
-    for args in [&["show", run][..], &["logs", run, "forms"], &["logs", run, "escaped"], &["runs"]] {
+    for args in [&["show", run][..], &["logs", run, "forms"], &["runs"]] {
         let output = rig.kew(args);
         shown.push(
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
@@ -115,18 +115,20 @@ printf '{"type":"result","is_error":false,"subtype":"success","result":"my key: 
     }
     for tell in tells() {
         for text in &shown {
-            // The log of `escaped` is kept as it was written; only what looks at it undoes the escapes.
             assert!(!text.contains(&tell), "`{tell}` is shown: {text}");
         }
         let state = rig.repo.join(".git/kew");
         let kept = Command::new("grep").args(["-rlaF", "--", &tell, state.as_str()]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&kept.stdout), "", "`{tell}` is kept");
     }
+    // Written in escapes throughout it stays in the log, which nobody decodes for the record.
+    let escaped = std::fs::read_to_string(state_log(&rig, run, "escaped/1/stdout.log")).unwrap();
+    assert!(escaped.contains("\\u0073\\u006b"), "{escaped}");
     // That it would be found: the forms were printed.
-    let log = std::fs::read_to_string(state_log(&rig, run)).unwrap();
+    let log = std::fs::read_to_string(state_log(&rig, run, "forms/1/stderr.log")).unwrap();
     assert!(log.matches("***ANTHROPIC_API_KEY***").count() >= 12, "{log}");
 }
 
-fn state_log(rig: &Rig, run: &str) -> camino::Utf8PathBuf {
-    rig.repo.join(format!(".git/kew/runs/{run}/forms/1/stderr.log"))
+fn state_log(rig: &Rig, run: &str, name: &str) -> camino::Utf8PathBuf {
+    rig.repo.join(format!(".git/kew/runs/{run}/{name}"))
 }

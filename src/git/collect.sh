@@ -68,7 +68,7 @@ for name in HEAD config packed-refs shallow index; do
 done
 [ ! -e "$GIT_DIR/commondir" ] && [ ! -L "$GIT_DIR/commondir" ] || fail 10 "\`.git/commondir\` names another repository"
 # Git opens many files by name, here and wherever the configuration points; a pipe or a device would keep it waiting.
-blocking=$(timeout -k 2 30 find "$root" \( -xtype p -o -xtype c -o -xtype b \) -print -quit 2>/dev/null)
+blocking=$(timeout -k 2 30 find "$root" \( -xtype p -o -xtype c ! -lname /dev/null -o -xtype b \) -print -quit 2>/dev/null)
 status=$?
 if [ -n "$blocking" ] || [ $status -eq 124 ] || [ $status -eq 137 ]; then
     until=$(($(date +%s) + 8)) patience=3

@@ -23,6 +23,7 @@ use crate::{
     name::{CommitId, NodeId},
     outcome::{Kind, Outcome, StopCause, judge_end, judge_work},
     plan::spec::{Commits, NodeIx, VerdictBy},
+    rounds::Asked,
     runners::{
         Runner,
         brief::{self, BriefFacts, Egress, ReviewerFacts},
@@ -46,6 +47,8 @@ pub struct Job {
     pub prompt: String,
     /// Whether the coder's brief is added.
     pub brief: bool,
+    /// From the second round on: its number, and who asked for what.
+    pub rework: Option<(u32, Vec<Asked>)>,
     /// What a reviewer must know.
     pub review: Option<Review>,
     /// The largest log, in bytes.
@@ -302,6 +305,10 @@ fn render_prompt(job: &Job, input: &CommitId) -> String {
         },
         reviewer,
         commits: job.spec.commits,
+        rework: job
+            .rework
+            .as_ref()
+            .map(|(round, asked)| brief::Rework { round: *round, findings: brief::findings(asked) }),
     };
     brief::render(job.runner.kind(), &facts, &job.prompt, job.brief)
 }

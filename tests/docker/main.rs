@@ -16,6 +16,7 @@ mod leaks;
 mod origins;
 mod own;
 mod rig;
+mod rounds;
 mod strangers;
 mod stream;
 mod tables;

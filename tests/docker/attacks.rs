@@ -78,6 +78,10 @@ impl Host {
 }
 
 /// All plants as nodes of one run, and what must hold of each.
+#[expect(
+    clippy::print_stderr,
+    reason = "which gits these were and what each plant came to is worth a look in any test log"
+)]
 fn plant_all(host: &Host, host_git: &HostGit) {
     let inside =
         docker(&["run", "--rm", "--network", "none", "--entrypoint", "git", "kew-collector", "--version"]);

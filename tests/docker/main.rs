@@ -15,6 +15,7 @@ mod kill;
 mod leaks;
 mod origins;
 mod own;
+mod resume;
 mod rig;
 mod rounds;
 mod strangers;

@@ -32,9 +32,10 @@ for file in subuid subgid; do
     [ -e /etc/$file ] || : >/etc/$file
     mount --bind "$1/$file" /etc/$file
 done
+echo "{}" >"$1/daemon.json"
 ip link set lo up
 exec dockerd --userns-remap=daemon:daemon --data-root "$1/data" --exec-root "$1/exec" --pidfile "$1/pid" \
-    -H "unix://$1/docker.sock" --iptables=false --bridge=none --config-file /dev/null
+    -H "unix://$1/docker.sock" --iptables=false --bridge=none --config-file "$1/daemon.json"
 "#;
 
 impl Remapped {

@@ -6,6 +6,7 @@ mod support;
 mod argv;
 mod base;
 mod checkout;
+mod closure;
 mod collect;
 mod hostile;
 mod land;

@@ -215,7 +215,7 @@ fn of_docker(error: DockerError) -> Trouble {
 
 fn of_collect(fault: CollectFault) -> Trouble {
     match fault {
-        CollectFault::Held { reason, sentence } => Trouble::Held { word: reason.word(), sentence },
+        CollectFault::Held { reason, sentence, .. } => Trouble::Held { word: reason.word(), sentence },
         CollectFault::Failed(reason) => Trouble::Failed(reason),
         CollectFault::Infrastructure(error) => of_git(error),
     }

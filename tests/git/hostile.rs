@@ -27,7 +27,7 @@ fn start(world: &World) -> (Kew, CommitId, Utf8PathBuf) {
 }
 
 /// Runs git with bytes on stdin and returns its stdout.
-fn feed(dir: &Utf8Path, args: &[&str], input: &[u8]) -> Vec<u8> {
+pub fn feed(dir: &Utf8Path, args: &[&str], input: &[u8]) -> Vec<u8> {
     let mut child = command(dir).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -40,7 +40,7 @@ fn id(bytes: Vec<u8>) -> CommitId {
 }
 
 /// A commit with these parents, which need not exist.
-fn forge(dir: &Utf8Path, tree: &CommitId, parents: &[&CommitId]) -> CommitId {
+pub fn forge(dir: &Utf8Path, tree: &CommitId, parents: &[&CommitId]) -> CommitId {
     let mut text = format!("tree {tree}\n");
     for parent in parents {
         text.push_str(&format!("parent {parent}\n"));
@@ -50,14 +50,14 @@ fn forge(dir: &Utf8Path, tree: &CommitId, parents: &[&CommitId]) -> CommitId {
 }
 
 /// What the script would print: for a container that lies.
-fn answer(kew: &Kew, head: &CommitId, pack: &[u8]) -> Utf8PathBuf {
+pub fn answer(kew: &Kew, head: &CommitId, pack: &[u8]) -> Utf8PathBuf {
     let header = format!("kew-collect 1\nhead {head}\nsymbolic {}\nbranch {head}\ndirty 0\n\n", branch());
     let path = kew.root.join("answer");
     fs::write(&path, [header.as_bytes(), pack].concat()).unwrap();
     path
 }
 
-fn pack_of(dir: &Utf8Path, ids: &[&CommitId]) -> Vec<u8> {
+pub fn pack_of(dir: &Utf8Path, ids: &[&CommitId]) -> Vec<u8> {
     let list: String = ids.iter().map(|id| format!("{id}\n")).collect();
     feed(dir, &["pack-objects", "--stdout", "-q"], list.as_bytes())
 }

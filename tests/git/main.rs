@@ -11,4 +11,5 @@ mod hostile;
 mod land;
 mod merge;
 mod mirror;
+mod policy;
 mod reading;

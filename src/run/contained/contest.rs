@@ -21,9 +21,9 @@ use crate::{
     },
     git::{
         beneath::{ReadFault, read_beneath},
-        collect,
+        collect::{self, CollectFault},
         heads::{Heads, untouched},
-        land::land,
+        land::{land, land_held},
         prompt::{remove_prompt, write_prompt},
         refs,
     },
@@ -94,7 +94,7 @@ impl Attempt for Contest {
         let answer = shared.workspace.quarantine(&format!("{}.answer", self.spec.container));
         let taken = self.pack(&answer).and_then(|()| {
             collect::accept(&answer, &shared.mirror, &quarantine, &self.input, &shared.limits)
-                .map_err(of_collect)
+                .map_err(|fault| self.keep(&quarantine, fault))
         });
         let _ = fs::remove_file(&answer);
         let taken = taken?;
@@ -130,6 +130,24 @@ impl Attempt for Contest {
 }
 
 impl Contest {
+    /// Of what is held, brings home what can be looked at, and says where it is.
+    fn keep(&self, quarantine: &Utf8Path, fault: CollectFault) -> Trouble {
+        let CollectFault::Held { keep: Some(head), .. } = &fault else { return of_collect(fault) };
+        let shared = &self.shared;
+        let name = refs::held(&self.spec.key);
+        let kept = land_held(&shared.repo, &shared.mirror, quarantine, &self.input, head, &name);
+        let more = match kept {
+            Ok(()) => format!("look: git diff {}..{name}", self.input.short()),
+            Err(error) => format!("its commits could not be kept: {error}"),
+        };
+        match of_collect(fault) {
+            Trouble::Held { word, sentence } => {
+                Trouble::Held { word, sentence: format!("{sentence}; {more}") }
+            }
+            other => other,
+        }
+    }
+
     /// Starts the container, streams it, and returns when it is known to be gone.
     fn contain(&self, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
         let (shared, name) = (&self.shared, &self.spec.container);

@@ -134,6 +134,17 @@ pub enum RunEvent {
         /// Why (may quote agent text).
         reason: Option<String>,
     },
+    /// The rate limit of a credential is used up: nothing starts with it until then, and the refused node waits for it.
+    Paused {
+        /// The name of the credential's variable, or the runner's where it has none.
+        credential: String,
+        /// Unix milliseconds.
+        until: i64,
+        /// The provider said until when; else kew guesses.
+        given: bool,
+        /// Why (may quote agent text).
+        reason: Option<String>,
+    },
     /// Reviewers asked for changes, and the node goes on from the rejected commit; they will all look again.
     RoundStarted {
         /// The subject.
@@ -177,7 +188,7 @@ pub enum RunEvent {
     },
     /// The run is over.
     RunEnded {
-        /// `passed`, `failed`, `held`, `interrupted`, `infrastructure`.
+        /// `passed`, `failed`, `held`, `capped`, `interrupted`, `infrastructure`.
         status: String,
         /// kew's exit code.
         exit_code: i32,

@@ -232,12 +232,17 @@ impl Sched {
         (0..self.states.len()).filter(|node| self.active[*node])
     }
 
+    /// Whether anything runs.
+    pub fn busy(&self) -> bool {
+        self.running > 0
+    }
+
     /// Running nodes, in plan order.
     pub fn running(&self) -> impl Iterator<Item = NodeIx> + '_ {
         self.nodes().filter(|node| self.states[*node] == NodeState::Running)
     }
 
-    /// Nodes that wait for nothing but a slot or their time, in plan order.
+    /// Nodes that wait for nothing but a slot and the caller's leave, in plan order.
     pub fn ready(&self) -> impl Iterator<Item = NodeIx> + '_ {
         self.ready.iter().copied()
     }

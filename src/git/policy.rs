@@ -63,6 +63,9 @@ pub const PROTECTED: &[&str] = &[
     "kew.toml",
 ];
 
+/// The largest file that is looked at at all, in bytes; one that is smaller and still too large is held, but kept.
+pub const LARGEST: u64 = 4 << 30;
+
 impl Policy {
     /// With these patterns of protected paths: `*` stays within a name, `**` does not, case is ignored. An error names the
     /// pattern that is none.

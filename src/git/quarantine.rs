@@ -46,9 +46,6 @@ enum Kind {
     Large,
 }
 
-/// The largest file that is looked at at all, in bytes; smaller ones that are still too large are held, but kept.
-const LARGEST: u64 = 4 << 30;
-
 /// The most that git may write as a list, in bytes.
 const LIST: u64 = 256 << 20;
 
@@ -178,7 +175,7 @@ impl Quarantine {
             };
             let size = size.parse::<u64>().unwrap_or(u64::MAX);
             let large = size > limits.object_bytes;
-            if large && (kind != "blob" || size > LARGEST) {
+            if large && (kind != "blob" || size > policy::LARGEST) {
                 return Err(Held::TooMuch.because(format!(
                     "the {kind} {} is {size} bytes long, at most {} are taken",
                     &id[..id.len().min(10)],
@@ -247,6 +244,9 @@ impl Quarantine {
 
 /// What it means that a bounded command came to no end.
 fn too_many_paths(answer: &Answer) -> CollectFault {
+    if let Some(fault) = of_disk("listing", &answer.stderr) {
+        return fault;
+    }
     let bound = ["File too large", "ut of memory", "annot allocate memory", "mmap failed"];
     // No exit status is the signal of a file that grew too large; git sees an error where that is ignored.
     if answer.code.is_none() || bound.iter().any(|words| answer.stderr.contains(words)) {
@@ -277,21 +277,45 @@ pub(super) fn object_count(file: &mut File) -> std::io::Result<Option<u32>> {
     })
 }
 
+/// The words of a disk that is full or broken, which is nobody's doing.
+const DISK: [&str; 5] = [
+    "No space left on device",
+    "Out of diskspace",
+    "Disk quota exceeded",
+    "unable to create temporary file",
+    "Input/output error",
+];
+
+fn of_disk(what: &'static str, stderr: &str) -> Option<CollectFault> {
+    let failed = || GitError::Failed { what, stderr: stderr.to_owned() }.into();
+    DISK.iter().any(|words| stderr.contains(words)).then(failed)
+}
+
 fn refused_pack(stderr: &str) -> CollectFault {
-    let disk = [
-        "No space left on device",
-        "Disk quota exceeded",
-        "unable to create temporary file",
-        "Input/output error",
-    ];
-    if disk.iter().any(|words| stderr.contains(words)) {
-        return CollectFault::Infrastructure(GitError::Failed {
-            what: "index-pack",
-            stderr: stderr.to_owned(),
-        });
+    if let Some(fault) = of_disk("index-pack", stderr) {
+        return fault;
     }
     if stderr.contains("attempting to allocate") || stderr.contains("maximum allowed size") {
         return Held::TooMuch.because(format!("an object or the whole is too large: {stderr}"));
     }
     Held::Broken.because(format!("git refuses the objects: {stderr}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_never_the_agents_fault() {
+        for said in [
+            "fatal: write error: No space left on device",
+            "fatal: sha1 file '/q/objects/pack/tmp_rev_x' write error. Out of diskspace",
+            "error: unable to create temporary file: Disk quota exceeded",
+        ] {
+            assert!(matches!(refused_pack(said), CollectFault::Infrastructure(_)), "{said}");
+        }
+        for said in ["fatal: object abc: missingEmail: invalid author/committer line", "fatal: bad pack"] {
+            assert!(matches!(refused_pack(said), CollectFault::Held { .. }), "{said}");
+        }
+    }
 }

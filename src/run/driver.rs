@@ -60,6 +60,9 @@ pub fn drive(
         grace: run.grace,
         int_first: run.nodes.iter().map(|node| node.runner.stop_signal() == StopSignal::Int).collect(),
         idle: run.nodes.iter().map(|node| node.idle).collect(),
+        credentials: run.nodes.iter().map(|node| node.bills.clone()).collect(),
+        free: run.nodes.iter().map(|node| node.runner.free()).collect(),
+        max_wait: run.max_wait,
         backoff: run.backoff,
     });
     let mut driver = Driver {

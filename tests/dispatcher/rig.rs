@@ -40,7 +40,11 @@ impl World for AllImages {
         runners::built_in().iter().map(|runner| runner.name().to_owned()).collect()
     }
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
-        runners::find(name).map(|runner| RunnerFacts { agent: runner.kind() == Kind::Agent, refused: None })
+        runners::find(name).map(|runner| RunnerFacts {
+            agent: runner.kind() == Kind::Agent,
+            refused: None,
+            metering: runner.metering(),
+        })
     }
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
         runners::find(runner).map_or(Ok(()), |runner| runner.route(model))
@@ -62,6 +66,7 @@ pub struct Rig {
     pub fail_fast: bool,
     pub active: Vec<bool>,
     pub log_max: u64,
+    pub max_wait: Option<Duration>,
     pub warnings: Vec<String>,
     pub state: State,
     pub shelf: Memory,
@@ -92,6 +97,7 @@ pub fn whole(text: &str) -> Rig {
         fail_fast: false,
         active,
         log_max: 1 << 20,
+        max_wait: None,
         warnings: Vec::new(),
         state: State::default(),
         shelf: Memory::default(),
@@ -190,6 +196,7 @@ impl Rig {
             image: format!("kew-{}:latest", node.runner),
             image_id: format!("sha256:{}", node.runner),
             credentials: Vec::new(),
+            bills: node.runner.clone(),
             network: if node.network_none { Network::None } else { Network::Allowlist },
             idle: None,
             step_cap: None,
@@ -206,6 +213,7 @@ impl Rig {
             limits: Limits { pids: 64, memory: 1, cpus: 1.0, tmp_size: 1, home_size: 1, file_size: 1 },
             log_max: self.log_max,
             grace: Duration::from_secs(5),
+            max_wait: self.max_wait,
             backoff: Duration::from_millis(2),
             network: Network::Allowlist,
             warnings: self.warnings.clone(),

@@ -27,7 +27,7 @@ impl Dispatcher<'_> {
             return None;
         }
         let wait = backoff(self.backoff, live.tries, now);
-        live.not_before = Some(now.since + wait);
+        self.delayed.insert(node, now.since + wait);
         Some(RunEvent::NodeRetries {
             node: self.plan.nodes[node].id.clone(),
             tries: live.tries,

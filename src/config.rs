@@ -8,11 +8,7 @@ mod layers;
 pub mod map;
 mod policy;
 
-pub use self::{
-    checkout::{Checkout, Lfs, Submodules},
-    layers::Layers,
-    policy::Policy,
-};
+pub use self::{checkout::Checkout, layers::Layers, policy::Policy};
 
 use std::{collections::BTreeMap, time::Duration};
 

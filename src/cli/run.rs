@@ -3,6 +3,7 @@
 //! Invariants: the lock comes before anything that another kew could take for a leftover; the watchdog before the first
 //! container; what was made for the run is gone at its end, whatever the end was.
 
+mod base;
 mod frozen;
 mod leftovers;
 mod warnings;
@@ -36,6 +37,7 @@ use crate::{
         base::UserRepo,
         mirror::Mirror,
         refs,
+        tree::Tree,
     },
     name::{CommitId, EnvName, RunId},
     process::query::RunAs,
@@ -81,8 +83,10 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let resolved = preflight::resolve(&checked.plan, &settings, |name| std::env::var_os(name))?;
     let repo = UserRepo::open(args.repo.repo.as_deref())?;
     let base = repo.resolve(checked.plan.epic.base.as_deref())?;
-    let warnings = warnings(&repo, &settings, &resolved, &active)?;
-    let ready = Ready { args, settings, checked, active, jobs, resolved, repo, base, warnings };
+    let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
+    let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
+    warnings.extend(said);
+    let ready = Ready { args, settings, checked, active, jobs, resolved, repo, base, tree, warnings };
     if args.dry_run { ready.dry() } else { ready.real() }
 }
 
@@ -96,6 +100,7 @@ struct Ready<'a> {
     resolved: Vec<Resolved>,
     repo: UserRepo,
     base: CommitId,
+    tree: Tree,
     warnings: Vec<String>,
 }
 
@@ -132,6 +137,16 @@ impl Ready<'_> {
         preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
         let host = context::endpoint(|name| std::env::var_os(name))?;
         let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
+        let need = base::Need {
+            repo: &self.repo,
+            base: &self.base,
+            tree: &self.tree,
+            settings: &self.settings,
+            state: &state,
+            nodes: self.active.iter().filter(|active| **active).count(),
+            jobs: self.jobs,
+        };
+        self.warnings.extend(need.check_room()?);
         let id = run_id()?;
 
         let lock = RunLock::try_take(&lock_path(&state, &id))?
@@ -261,6 +276,8 @@ impl Ready<'_> {
             credentials,
             register,
             limits: self.settings.policy.limits(),
+            shape: self.settings.checkout.shape(),
+            depth: self.settings.checkout.depth,
             controls: Mutex::default(),
         }));
         if let Some(gap) = executor.caps().gaps().next() {

@@ -7,6 +7,8 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use crate::git::tree::{Lfs, Shape, Submodules};
+
 /// `[checkout]`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -20,24 +22,9 @@ pub struct Checkout {
     pub depth: Option<NonZeroU32>,
 }
 
-/// What becomes of submodules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Submodules {
-    /// Nothing runs.
-    #[default]
-    Refuse,
-    /// Their folders are there and empty.
-    Empty,
-}
-
-/// What becomes of files of Git LFS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Lfs {
-    /// Nothing runs.
-    #[default]
-    Refuse,
-    /// Their pointers are there.
-    Pointers,
+impl Checkout {
+    /// Which trees are taken.
+    pub fn shape(&self) -> Shape {
+        Shape { submodules: self.submodules, lfs: self.lfs }
+    }
 }

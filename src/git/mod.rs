@@ -24,3 +24,4 @@ pub mod prompt;
 mod quarantine;
 pub mod refs;
 pub mod reserved;
+pub mod tree;

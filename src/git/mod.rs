@@ -22,6 +22,7 @@ pub mod mirror;
 pub mod policy;
 pub mod prompt;
 mod quarantine;
+pub mod recover;
 pub mod refs;
 pub mod reserved;
 pub mod tree;

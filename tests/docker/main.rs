@@ -12,6 +12,7 @@ mod images;
 mod kill;
 mod origins;
 mod own;
+mod policy;
 mod rig;
 mod rounds;
 mod strangers;

@@ -14,4 +14,5 @@ mod merge;
 mod mirror;
 mod policy;
 mod reading;
+mod recover;
 mod tree;

@@ -25,6 +25,7 @@ use crate::{
         heads::{Heads, untouched},
         land::{land, land_held},
         prompt::{remove_prompt, write_prompt},
+        recover::{RecoverFault, recover},
         refs,
     },
     lines::Line,
@@ -117,15 +118,29 @@ impl Attempt for Contest {
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {
         match read_beneath(&self.folder, SIDECAR_FILENAME, MAX_BYTES as u64) {
             Ok(bytes) => Ok((bytes, FoundAt::Root)),
-            Err(fault) => Err(match fault {
-                ReadFault::Missing => SidecarFault::Missing,
-                ReadFault::Symlink | ReadFault::Outside => SidecarFault::Symlink,
-                ReadFault::HardLinked => SidecarFault::HardLink,
-                ReadFault::NotARegularFile => SidecarFault::NotAFile,
-                ReadFault::TooLarge { .. } => SidecarFault::TooLarge,
-                ReadFault::Unreadable(error) => SidecarFault::Unreadable(error.to_string()),
-            }),
+            // The nonce of the brief is required then, and the reviewed commit has no file of that name: such an input is held.
+            Err(ReadFault::Missing) => recover(&self.folder, SIDECAR_FILENAME, MAX_BYTES as u64)
+                .map(|bytes| (bytes, FoundAt::Below))
+                .map_err(|fault| match fault {
+                    RecoverFault::None => SidecarFault::Missing,
+                    RecoverFault::Several => SidecarFault::Ambiguous,
+                    RecoverFault::TooMany => SidecarFault::Unsearched,
+                    RecoverFault::Disguised(path) => SidecarFault::Disguised(path),
+                    RecoverFault::Read(fault) => of_read(fault),
+                }),
+            Err(fault) => Err(of_read(fault)),
         }
+    }
+}
+
+fn of_read(fault: ReadFault) -> SidecarFault {
+    match fault {
+        ReadFault::Missing => SidecarFault::Missing,
+        ReadFault::Symlink | ReadFault::Outside => SidecarFault::Symlink,
+        ReadFault::HardLinked => SidecarFault::HardLink,
+        ReadFault::NotARegularFile => SidecarFault::NotAFile,
+        ReadFault::TooLarge { .. } => SidecarFault::TooLarge,
+        ReadFault::Unreadable(error) => SidecarFault::Unreadable(error.to_string()),
     }
 }
 

@@ -13,6 +13,7 @@ pub mod checkout;
 pub mod collect;
 pub mod context;
 pub mod error;
+pub mod findings;
 pub mod gitname;
 pub mod header;
 pub mod heads;

@@ -4,20 +4,15 @@
 //! bytes as git stores them. Invariant: whatever is not plainly inside the tree leads out of it, and two kinds of names,
 //! kew's own and those that some system takes for `.git`, are never allowed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ffi::OsStr,
-    os::unix::ffi::OsStrExt as _,
-    path::Path,
-};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use super::{
+    findings::Kind,
     gitname::{is_dot_git, is_gitmodules},
     reserved::is_reserved,
 };
-use crate::{text, units};
 
 /// What a rule does.
 #[derive(
@@ -37,6 +32,8 @@ pub enum Rule {
 pub struct Policy {
     /// Paths that only a person changes.
     protected: GlobSet,
+    /// The folders that such paths lie in. A link or submodule in place of one would bring them from elsewhere.
+    above: GlobSet,
     /// Changes of submodules and of `.gitmodules`.
     pub submodules: Rule,
     /// Symbolic links that lead out of the tree.
@@ -70,20 +67,30 @@ impl Policy {
     /// With these patterns of protected paths: `*` stays within a name, `**` does not, case is ignored. An error names the
     /// pattern that is none.
     pub fn new<P: AsRef<str>>(protected: &[P], submodules: Rule, symlinks: Rule) -> Result<Self, String> {
-        let mut set = GlobSetBuilder::new();
+        let (mut within, mut above) = (GlobSetBuilder::new(), GlobSetBuilder::new());
+        let glob =
+            |pattern: &str| GlobBuilder::new(pattern).literal_separator(true).case_insensitive(true).build();
         for pattern in protected.iter().map(AsRef::as_ref) {
-            let glob = GlobBuilder::new(pattern).literal_separator(true).case_insensitive(true).build();
-            set.add(glob.map_err(|error| error.to_string())?);
+            within.add(glob(pattern).map_err(|error| error.to_string())?);
+            let folders = pattern.match_indices('/').map(|(at, _)| &pattern[..at]);
+            // The part of a pattern need not be one (`{a/b,c}`), and any folder at all is no sign.
+            for folder in
+                folders.filter(|folder| !folder.ends_with("**")).filter_map(|folder| glob(folder).ok())
+            {
+                above.add(folder);
+            }
         }
-        let protected = set.build().map_err(|error| error.to_string())?;
-        Ok(Self { protected, submodules, symlinks })
+        let built = |set: GlobSetBuilder| set.build().map_err(|error| error.to_string());
+        Ok(Self { protected: built(within)?, above: built(above)?, submodules, symlinks })
     }
 
     /// What speaks against a change, but for links, whose targets are asked about by [`Policy::link`].
     pub fn change(&self, change: &Change<'_>) -> Vec<Kind> {
         let Change { before, after, path } = *change;
         let mut kinds = Vec::new();
-        if self.protected.is_match(Path::new(OsStr::from_bytes(path))) {
+        let name = Path::new(OsStr::from_bytes(path));
+        let elsewhere = matches!(after, SYMLINK | SUBMODULE);
+        if self.protected.is_match(name) || elsewhere && self.above.is_match(name) {
             kinds.push(Kind::Protected);
         }
         let submodule = before == SUBMODULE || after == SUBMODULE || is_gitmodules(path);
@@ -133,25 +140,6 @@ pub const SYMLINK: u32 = 0o120_000;
 /// The mode of a submodule's commit.
 pub const SUBMODULE: u32 = 0o160_000;
 
-/// A reason to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// A path that only a person changes.
-    Protected,
-    /// A submodule.
-    Submodule,
-    /// A link that leads out of the tree.
-    Symlink,
-    /// A name that some system takes for `.git`, or a link into it.
-    GitName,
-    /// A name that only kew may use.
-    Reserved,
-    /// A file that is too large.
-    Large,
-    /// Too many commits.
-    Commits,
-}
-
 enum Leads {
     Inside,
     IntoGit,
@@ -185,68 +173,6 @@ fn leads(path: &[u8], target: &[u8]) -> Leads {
 
 fn drive(target: &[u8]) -> bool {
     target.first() == Some(&b'\\') || matches!(target, [letter, b':', ..] if letter.is_ascii_alphabetic())
-}
-
-/// How many paths of a kind are remembered.
-const REMEMBERED: usize = 10_000;
-/// How many are named.
-const NAMED: usize = 5;
-
-/// All that speaks against a range of commits.
-#[derive(Debug, Default)]
-pub struct Findings(BTreeMap<Kind, BTreeSet<String>>);
-
-impl Findings {
-    /// Adds one. `path` is shown with what is not printable escaped; of a link, with its target.
-    pub fn add(&mut self, kind: Kind, path: &[u8], target: Option<&[u8]>) {
-        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
-        let paths = self.0.entry(kind).or_default();
-        if paths.len() < REMEMBERED {
-            paths.insert(match target {
-                None => shown(path),
-                Some(target) => format!("{} -> {}", shown(path), shown(&target[..target.len().min(200)])),
-            });
-        }
-    }
-
-    /// Adds that there are too many commits.
-    pub fn commits(&mut self, count: u32, most: u32) {
-        self.0.entry(Kind::Commits).or_default().insert(format!("{count} commits, at most {most} are taken"));
-    }
-
-    /// The only kind that there is; `None` for none and for several.
-    pub fn only(&self) -> Option<Kind> {
-        self.0.keys().next().copied().filter(|_| self.0.len() == 1)
-    }
-
-    /// Whether nothing was found.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// What was found, as the end of a sentence. `blob_max` in bytes.
-    pub fn sentence(&self, blob_max: u64) -> String {
-        let clause = |(kind, paths): (&Kind, &BTreeSet<String>)| {
-            let paths: Vec<&String> = paths.iter().collect();
-            let list = text::short_list(&paths, NAMED);
-            match kind {
-                Kind::Protected => format!("the commits change {list}, which only a person may change"),
-                Kind::Submodule => format!("the commits change the submodules of {list}"),
-                Kind::Symlink => format!("the commits bring links that lead out of the tree: {list}"),
-                Kind::GitName => {
-                    format!("the commits bring what some systems take for git's own folder: {list}")
-                }
-                Kind::Reserved => {
-                    format!("the commits bring {list}; names that begin with .kew- are reserved")
-                }
-                Kind::Large => {
-                    format!("the commits bring files larger than {}: {list}", units::show_size(blob_max))
-                }
-                Kind::Commits => paths.first().map(|text| (*text).clone()).unwrap_or_default(),
-            }
-        };
-        self.0.iter().map(clause).collect::<Vec<_>>().join("; ")
-    }
 }
 
 #[cfg(test)]
@@ -325,6 +251,15 @@ mod tests {
             assert_eq!(kinds(FILE, FILE, path), [Kind::Protected], "{path}");
             assert_eq!(kinds(FILE, ABSENT, path), [Kind::Protected], "{path}");
         }
+        for path in [".github", ".github/workflows", ".GitHub", ".circleci"] {
+            assert_eq!(kinds(ABSENT, SYMLINK, path), [Kind::Protected], "{path}");
+            assert_eq!(kinds(ABSENT, SUBMODULE, path), [Kind::Protected, Kind::Submodule], "{path}");
+            assert_eq!(kinds(ABSENT, FILE, path), [], "{path}");
+        }
+        let anywhere = Policy::new(&["**/secrets/*", "{a/b,c}/x"], Rule::Hold, Rule::Hold).unwrap();
+        let link =
+            |path: &str| anywhere.change(&Change { before: ABSENT, after: SYMLINK, path: path.as_bytes() });
+        assert_eq!((link("d/secrets"), link("d/e")), (vec![Kind::Protected], vec![]));
         for path in [".github/CODEOWNERS", "workflows/ci.yml", "docs/.github/workflows/x", "Jenkinsfile.md"] {
             assert_eq!(kinds(ABSENT, FILE, path), [], "{path}");
         }
@@ -356,27 +291,6 @@ mod tests {
         assert_eq!(
             kinds(ABSENT, SUBMODULE, ".kew-x/git~1"),
             [Kind::Submodule, Kind::GitName, Kind::Reserved]
-        );
-    }
-
-    #[test]
-    fn all_kinds_are_told_at_once_and_long_lists_are_counted() {
-        let mut findings = Findings::default();
-        assert!(findings.is_empty());
-        for at in 0..9 {
-            findings.add(Kind::Protected, format!(".github/workflows/{at}.yml").as_bytes(), None);
-        }
-        assert_eq!(findings.only(), Some(Kind::Protected));
-        findings.add(Kind::Symlink, b"l\n", Some(b"/etc"));
-        findings.add(Kind::Large, b"big", None);
-        findings.commits(7, 3);
-        assert_eq!(findings.only(), None);
-        assert_eq!(
-            findings.sentence(1 << 20),
-            "the commits change `.github/workflows/0.yml`, `.github/workflows/1.yml`, `.github/workflows/2.yml`, \
-             `.github/workflows/3.yml`, `.github/workflows/4.yml` and 4 more, which only a person may change; \
-             the commits bring links that lead out of the tree: `l\\n -> /etc`; \
-             the commits bring files larger than 1 MiB: `big`; 7 commits, at most 3 are taken"
         );
     }
 }

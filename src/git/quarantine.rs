@@ -19,8 +19,9 @@ use super::{
     collect::{CollectFault, CollectLimits, Held},
     context::{Git, ObjectFormat, done, failed},
     error::GitError,
+    findings,
     mirror::Mirror,
-    policy,
+    policy::LARGEST,
 };
 use crate::{
     name::CommitId,
@@ -175,7 +176,7 @@ impl Quarantine {
             };
             let size = size.parse::<u64>().unwrap_or(u64::MAX);
             let large = size > limits.object_bytes;
-            if large && (kind != "blob" || size > policy::LARGEST) {
+            if large && (kind != "blob" || size > LARGEST) {
                 return Err(Held::TooMuch.because(format!(
                     "the {kind} {} is {size} bytes long, at most {} are taken",
                     &id[..id.len().min(10)],
@@ -256,14 +257,14 @@ fn too_many_paths(answer: &Answer) -> CollectFault {
 }
 
 /// The word of a hold for one reason.
-fn of_kind(kind: policy::Kind) -> Held {
+fn of_kind(kind: findings::Kind) -> Held {
     match kind {
-        policy::Kind::Protected => Held::ProtectedPath,
-        policy::Kind::Submodule => Held::Submodule,
-        policy::Kind::Symlink => Held::Symlink,
-        policy::Kind::GitName => Held::GitName,
-        policy::Kind::Reserved => Held::ReservedName,
-        policy::Kind::Large | policy::Kind::Commits => Held::TooMuch,
+        findings::Kind::Protected => Held::ProtectedPath,
+        findings::Kind::Submodule => Held::Submodule,
+        findings::Kind::Symlink => Held::Symlink,
+        findings::Kind::GitName => Held::GitName,
+        findings::Kind::Reserved => Held::ReservedName,
+        findings::Kind::Large | findings::Kind::Commits => Held::TooMuch,
     }
 }
 

@@ -9,6 +9,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::File,
     io::{BufRead as _, BufReader, Read as _},
+    time::Duration,
 };
 
 use super::{Kind, Kinds, LIST, Quarantine, too_many_paths};
@@ -16,13 +17,18 @@ use crate::{
     git::{
         collect::{CollectFault, CollectLimits, Held},
         error::GitError,
-        policy::{self, ABSENT, Change, Findings, SYMLINK},
+        findings::{self, Findings},
+        policy::{ABSENT, Change, SYMLINK},
     },
     name::CommitId,
+    process::query::QueryError,
 };
 
 /// Beyond so many commits only their number is told.
 const LOOKED_AT: u32 = 10_000;
+
+/// How long git may compare trees.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The longest target of a link that is one, in bytes.
 const LONGEST_TARGET: u64 = 4096;
@@ -30,9 +36,12 @@ const LONGEST_TARGET: u64 = 4096;
 /// A path with mode and object.
 type At = (Box<[u8]>, u32, Box<str>);
 
+/// Mode and object by path.
+type Known = HashMap<Box<[u8]>, (u32, Box<str>)>;
+
 /// What was found, before it is known what the input has.
 struct Suspect {
-    kind: policy::Kind,
+    kind: findings::Kind,
     path: Box<[u8]>,
     after: u32,
     id: Box<str>,
@@ -87,7 +96,13 @@ impl Quarantine {
         let query = query.args(["-c", "core.packedGitWindowSize=16m", "-c", "core.packedGitLimit=256m"]);
         let query = query.args(["diff-tree", "--stdin", "-r", "-m", "--root", "--raw", "-z", "--no-renames"]);
         let query = query.args(["--no-commit-id", "--no-abbrev"]).stdin_file(commits).stdout_file(file);
-        let answer = query.run().map_err(GitError::from)?;
+        let answer = match query.deadline(PATIENCE).run() {
+            // Small trees by their deltas can be large ones to read, again in each commit.
+            Err(QueryError::Deadline { .. }) => {
+                return Err(Held::TooMuch.because("the commits take too long to look through".to_owned()));
+            }
+            answer => answer.map_err(GitError::from)?,
+        };
         if answer.code != Some(0) {
             return Err(too_many_paths(&answer));
         }
@@ -100,7 +115,7 @@ impl Quarantine {
             let (before, after, id) = parse(&facts)?;
             let mut found = limits.policy.change(&Change { before, after, path: &path });
             if kinds.get(&*id) == Some(&Kind::Large) {
-                found.push(policy::Kind::Large);
+                found.push(findings::Kind::Large);
             }
             if after == SYMLINK {
                 links.insert((path.clone().into(), after, id.clone()));
@@ -182,12 +197,8 @@ impl Quarantine {
     }
 
     /// What the input has at the paths of these.
-    fn known(
-        &self,
-        input: &CommitId,
-        suspects: &[Suspect],
-    ) -> Result<HashMap<Box<[u8]>, (u32, Box<str>)>, CollectFault> {
-        let mut known = HashMap::new();
+    fn known(&self, input: &CommitId, suspects: &[Suspect]) -> Result<Known, CollectFault> {
+        let mut known = Known::new();
         if suspects.is_empty() {
             return Ok(known);
         }

@@ -15,6 +15,7 @@ mod kill;
 mod leaks;
 mod origins;
 mod own;
+mod policy;
 mod remapped;
 mod resume;
 mod rig;

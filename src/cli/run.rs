@@ -3,6 +3,7 @@
 //! Invariants: the lock comes before anything that another kew could take for a leftover; the watchdog before the first
 //! container; what was made for the run is gone at its end, whatever the end was.
 
+mod base;
 mod frozen;
 mod leftovers;
 mod resume;
@@ -40,9 +41,9 @@ use crate::{
     git::{
         access::{Access, grant},
         base::UserRepo,
-        collect::CollectLimits,
         mirror::Mirror,
         refs,
+        tree::Tree,
     },
     name::{CommitId, EnvName, RunId},
     plan::spec::Publish,
@@ -90,7 +91,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let resolved = preflight::resolve(&checked.plan, &settings, |name| std::env::var_os(name))?;
     let repo = UserRepo::open(args.repo.repo.as_deref())?;
     let base = repo.resolve(checked.plan.epic.base.as_deref())?;
-    let warnings = warnings(&repo, &settings, &resolved, &active)?;
+    let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
+    let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
+    warnings.extend(said);
     let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&checked.plan, &active) };
     let outgoing = (wanted != Publish::None)
         .then(|| Outgoing::find(&repo, &settings, checked.plan.epic.base.as_deref(), wanted))
@@ -110,6 +113,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         resolved,
         repo,
         base,
+        tree,
         warnings,
         outgoing,
         goes_on: None,
@@ -135,6 +139,7 @@ struct Ready {
     resolved: Vec<Resolved>,
     repo: UserRepo,
     base: CommitId,
+    tree: Tree,
     warnings: Vec<String>,
     outgoing: Option<Outgoing>,
     /// The run that goes on, if it is not a new one.
@@ -175,6 +180,16 @@ impl Ready {
         preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
         let host = context::endpoint(|name| std::env::var_os(name))?;
         let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
+        let need = base::Need {
+            repo: &self.repo,
+            base: &self.base,
+            tree: &self.tree,
+            settings: &self.settings,
+            state: &state,
+            nodes: self.active.iter().filter(|active| **active).count(),
+            jobs: self.jobs,
+        };
+        self.warnings.extend(need.check_room()?);
         let id = match &self.goes_on {
             Some(goes_on) => goes_on.run.clone(),
             None => run_id()?,
@@ -331,7 +346,9 @@ impl Ready {
             access,
             credentials,
             register,
-            limits: CollectLimits::default(),
+            limits: self.settings.policy.limits(),
+            shape: self.settings.checkout.shape(),
+            depth: self.settings.checkout.depth,
             controls: Mutex::default(),
         }));
         if let Some(gap) = executor.caps().gaps().next() {

@@ -70,7 +70,9 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
     let mut resolved = preflight::resolve(&plan, &settings, |name| std::env::var_os(name))?;
     freeze_images(&plan, &mut resolved, &detail);
 
+    let (tree, said) = super::base::check_tree(&repo, &start.base, &settings.checkout)?;
     let mut warnings = super::warnings(&repo, &settings, &resolved, &active)?;
+    warnings.extend(said);
     warnings.extend(differences(&detail, &now, &settings));
     let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&plan, &active) };
     let outgoing = (wanted != Publish::None)
@@ -91,6 +93,7 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
         resolved,
         repo,
         base: start.base.clone(),
+        tree,
         warnings,
         outgoing,
         goes_on: Some(GoesOn { run: start.run.clone(), again, past: Past::default(), open: Vec::new() }),

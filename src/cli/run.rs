@@ -262,6 +262,8 @@ impl Ready<'_> {
             credentials,
             register,
             limits: CollectLimits::default(),
+            artifact_limits: self.settings.sandbox.artifact_limits(),
+            checkout_max: self.settings.sandbox.checkout_max.bytes(),
             controls: Mutex::default(),
         }));
         if let Some(gap) = executor.caps().gaps().next() {

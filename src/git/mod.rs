@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod argv;
+pub mod artifacts;
 pub mod base;
 pub mod beneath;
 pub mod checkout;
@@ -15,6 +16,7 @@ pub mod context;
 pub mod error;
 pub mod header;
 pub mod heads;
+pub mod keep;
 pub mod land;
 pub mod merge;
 pub mod mirror;

@@ -4,6 +4,8 @@
 //! one is ended. Invariant: a container is stopped and removed by its name, never by killing its client.
 
 mod contest;
+mod disk;
+mod kept;
 mod stop;
 
 use std::{
@@ -27,6 +29,7 @@ use crate::{
     },
     git::{
         access::Access,
+        artifacts::ArtifactLimits,
         base::UserRepo,
         checkout::checkout,
         collect::{CollectFault, CollectLimits},
@@ -66,6 +69,10 @@ pub struct Contained {
     pub register: Arc<dyn Fn(u32) + Send + Sync>,
     /// What is taken from an attempt at most.
     pub limits: CollectLimits,
+    /// What is stored of an attempt's artifacts at most.
+    pub artifact_limits: ArtifactLimits,
+    /// The most disk that a checkout may take while its agent runs, in bytes.
+    pub checkout_max: u64,
     /// Attempts under way, and stop requests for those that are about to be.
     pub controls: Mutex<HashMap<AttemptKey, Arc<Control>>>,
 }
@@ -117,6 +124,7 @@ impl Executor for Engine {
             input,
             folder,
             before,
+            landed: None,
             control,
         }))
     }

@@ -13,7 +13,7 @@ use crate::{
     event::Stamped,
     lines::Line,
     name::AttemptKey,
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, Kept, NodeState, RunEnd, RunStart, VerdictRow},
     run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Shelf},
 };
 
@@ -30,6 +30,10 @@ impl Ledger for Store {
 
     fn attempt_started(&mut self, row: &AttemptStart) -> Result<(), LedgerError> {
         Ok(self.start_attempt(row)?)
+    }
+
+    fn attempt_kept(&mut self, key: &AttemptKey, kept: &Kept) -> Result<(), LedgerError> {
+        Ok(self.keep(key, kept)?)
     }
 
     fn attempt_ended(
@@ -99,6 +103,14 @@ impl AttemptShelf for Shelved {
         let masked = self.masker.mask(bytes).into_owned();
         self.files.write_verdict(&masked).map_err(io_error)?;
         Ok(masked)
+    }
+
+    fn artifact(&mut self, path: &str, executable: bool, content: &mut dyn io::Read) -> io::Result<()> {
+        // Its kind says what is in the place of the file.
+        self.files.write_artifact(path, executable, content).map_err(|error| {
+            let kind = error.source.kind();
+            io::Error::new(kind, error)
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Contained, Control, lock, of_collect, of_docker, of_git};
+use super::{Contained, Control, disk, lock, of_collect, of_docker, of_git};
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::{
@@ -32,7 +32,10 @@ use crate::{
     outcome::{EngineEnd, Work},
     plan::spec::Commits,
     process::child::{Child, Exit, Spawn},
-    run::executor::{Attempt, Collected, NodeSpec, Sink, Trouble},
+    run::{
+        executor::{Artifacts, Attempt, Collected, LeftBehind, NodeSpec, Sink, Trouble},
+        ledger::AttemptShelf,
+    },
     verdict::{FoundAt, MAX_BYTES, SidecarFault},
 };
 
@@ -51,6 +54,8 @@ pub(super) struct Contest {
     pub folder: Utf8PathBuf,
     /// What HEAD and its branch were before the agent came.
     pub before: Option<Heads>,
+    /// The head that came home.
+    pub landed: Option<CommitId>,
     pub control: Arc<Control>,
 }
 
@@ -103,6 +108,7 @@ impl Attempt for Contest {
             let name = refs::node(&self.spec.key);
             land(&shared.repo, &shared.mirror, &quarantine, &self.input, head, &name).map_err(of_git)?;
             git_ref = Some(name.to_string());
+            self.landed = Some(head.clone());
         }
         // What git cannot say is not nothing: one unknown path stands for it.
         let unknown = || vec!["(git could not say what changed)".to_owned()];
@@ -112,6 +118,14 @@ impl Attempt for Contest {
             dirty_paths: if taken.dirty.is_none() { unknown() } else { taken.dirty_paths },
         };
         Ok(Collected { head: taken.head, work, git_ref })
+    }
+
+    fn artifacts(&mut self, into: &mut dyn AttemptShelf) -> Result<Artifacts, Trouble> {
+        self.bring_artifacts(into)
+    }
+
+    fn keep(&mut self) -> Result<LeftBehind, Trouble> {
+        self.keep_left()
     }
 
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {
@@ -158,7 +172,7 @@ impl Contest {
         };
         sink.started();
         let last_words: Arc<Mutex<String>> = Arc::default();
-        let (out, err, words) = (Arc::clone(&sink), sink, Arc::clone(&last_words));
+        let (out, err, words) = (Arc::clone(&sink), Arc::clone(&sink), Arc::clone(&last_words));
         let started = Child::start(
             spawn,
             Box::new(move |line| {
@@ -184,6 +198,7 @@ impl Contest {
             (shared.register)(pid);
         }
         *lock(&self.control.container) = Some((name.clone(), child.killer()));
+        disk::watch(self.folder.clone(), shared.checkout_max, Arc::clone(&self.control), sink);
         let exit = child.wait(DRAIN);
         let end = self.end(exit, lock(&last_words).clone());
         *lock(&self.control.container) = None;

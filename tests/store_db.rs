@@ -458,7 +458,7 @@ fn a_database_without_sources_of_costs_is_brought_up_to_date() {
     store.end_attempt(&attempt_end(parser), NodeState::Passed, None).expect("no error");
     drop(store);
     let raw = rusqlite::Connection::open(folder.path.join("dispatch.db")).expect("it opens");
-    raw.execute_batch("ALTER TABLE attempts DROP COLUMN cost_source; PRAGMA user_version = 1").expect("done");
+    raw.execute_batch("DROP TABLE kept; DROP TABLE artifacts; ALTER TABLE attempts DROP COLUMN cost_source; PRAGMA user_version = 1").expect("done");
     drop(raw);
     let end = open(&folder).run("r1").expect("there").nodes[0].attempts[0].end.clone().expect("ended");
     assert_eq!((end.cost_usd, end.cost_source), (Some(0.0054915), CostSource::ListPrice));

@@ -66,8 +66,12 @@ pub enum ArtifactFault {
 
 /// The arguments of the script after its name: `$1`, `$2`, …; `checkout` is where the container has it.
 pub fn script_args(patterns: &[Pattern], limits: &ArtifactLimits, checkout: &str) -> Vec<String> {
-    let mut args =
-        vec![limits.files.to_string(), limits.file_bytes.to_string(), stream_bytes(limits).to_string(), checkout.to_owned()];
+    let mut args = vec![
+        limits.files.to_string(),
+        limits.file_bytes.to_string(),
+        stream_bytes(limits).to_string(),
+        checkout.to_owned(),
+    ];
     args.extend(patterns.iter().map(Pattern::posix_regex));
     args
 }
@@ -133,10 +137,10 @@ pub fn unpack(
     let rest = count.saturating_sub(seen);
     if rest > 0 || (!whole && count > 0) {
         let (files, bytes) = (limits.files, show_size(limits.bytes));
-        unpacking.packed.left_out.push(format!(
-            "{} more: not readable, or above {files} files or {bytes} in all",
-            rest.max(1)
-        ));
+        unpacking
+            .packed
+            .left_out
+            .push(format!("{} more: not readable, or above {files} files or {bytes} in all", rest.max(1)));
     }
     Ok(unpacking.finish())
 }

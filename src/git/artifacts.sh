@@ -50,9 +50,9 @@ printf '\0'
 exec 4>&1
 status=$({
     {
-        timeout -k 2 600 tar --create --file=- --format=gnu --null --verbatim-files-from --files-from="$work/files" \
-            --no-recursion --hard-dereference --owner=0 --group=0 --numeric-owner --mtime=@0 --ignore-failed-read \
-            --no-acls --no-selinux --no-xattrs 2>/dev/null
+        timeout -k 2 600 tar --create --file=- --format=gnu --no-recursion --hard-dereference --owner=0 --group=0 \
+            --numeric-owner --mtime=@0 --ignore-failed-read --no-acls --no-selinux --no-xattrs \
+            --null --verbatim-files-from --files-from="$work/files" 2>/dev/null
         echo $? >&3
     } | head -c "$bytes_max" >&4
 } 3>&1)

@@ -81,7 +81,7 @@ named() {
         [ ! -e "$part" ] && [ ! -L "$part" ] || plain "$part" || return 1
     done
     [ ! -e "$theirs/commondir" ] && [ ! -L "$theirs/commondir" ] || return 1
-    GIT_DIR=$theirs within 5 rev-parse --verify --quiet --end-of-options "$1^{commit}"
+    GIT_DIR=$theirs within 5 rev-parse --verify --quiet --end-of-options "$1^{commit}" 2>/dev/null
 }
 head=$(named HEAD) || head=$input
 tip=$(named "$branch") || tip=

@@ -57,14 +57,20 @@ impl Pattern {
         }
         if let Some(special) = text.chars().find(|c| SPECIAL.contains(*c)) {
             let fault = format!("has `{special}`");
-            return Err(BadPattern { fault, help: "only `*` and `**` are special, and no other such character is taken" });
+            return Err(BadPattern {
+                fault,
+                help: "only `*` and `**` are special, and no other such character is taken",
+            });
         }
         for part in text.split('/') {
             if matches!(part, "" | "." | "..") {
                 return bad("has an empty part, `.` or `..`", "write the plain way to the files");
             }
             if part.contains("**") && part != "**" {
-                return bad("has `**` beside other characters", "`**` stands alone between slashes, as in `**/*.xml`");
+                return bad(
+                    "has `**` beside other characters",
+                    "`**` stands alone between slashes, as in `**/*.xml`",
+                );
             }
             if part.eq_ignore_ascii_case(".git") {
                 return bad("leads into `.git`", "git's own files are no artifacts");
@@ -154,7 +160,11 @@ mod tests {
     #[test]
     fn stars_stay_within_a_name_and_double_stars_do_not() {
         for (pattern, yes, no) in [
-            ("coverage/**", &["coverage/a", "coverage/a/b", "coverage/.x"][..], &["coverage", "x/coverage/a"][..]),
+            (
+                "coverage/**",
+                &["coverage/a", "coverage/a/b", "coverage/.x"][..],
+                &["coverage", "x/coverage/a"][..],
+            ),
             ("*.xml", &["a.xml", ".xml"], &["a/b.xml", "axml"]),
             ("**/*.xml", &["a.xml", "a/b.xml", "a/b/c.xml"], &["a/b.xmlx"]),
             ("a/**/b", &["a/b", "a/x/b", "a/x/y/b"], &["a/xb", "ab"]),
@@ -174,8 +184,25 @@ mod tests {
     #[test]
     fn what_could_be_read_in_two_ways_or_leads_away_is_refused() {
         for bad in [
-            "", "/etc/passwd", "../x", "a/../b", "./a", "a//b", "a/", "a**", "**b/c", "***", ".git/config", "a/.GIT/x", ".kew-prompt.txt",
-            "a?b", "[ab]", "{a,b}", "a\\*", "a\nb", "a\0b",
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../b",
+            "./a",
+            "a//b",
+            "a/",
+            "a**",
+            "**b/c",
+            "***",
+            ".git/config",
+            "a/.GIT/x",
+            ".kew-prompt.txt",
+            "a?b",
+            "[ab]",
+            "{a,b}",
+            "a\\*",
+            "a\nb",
+            "a\0b",
         ] {
             assert!(Pattern::new(bad).is_err(), "{bad:?}");
         }

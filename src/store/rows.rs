@@ -2,7 +2,7 @@
 
 use crate::{
     name::{AttemptKey, NodeId, RunId},
-    record::{AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, Kept, Millis, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
     stream::{CostSource, Tokens},
 };
 
@@ -178,6 +178,8 @@ pub struct AttemptDetail {
     pub end: Option<AttemptEnd>,
     /// Its verdict, if it was a reviewer's and one was read.
     pub verdict: Option<VerdictRow>,
+    /// What is kept of it beside its result.
+    pub kept: Kept,
 }
 
 impl AttemptDetail {

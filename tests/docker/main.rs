@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod faults;
 mod images;
+mod kept;
 mod kill;
 mod origins;
 mod own;

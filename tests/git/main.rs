@@ -4,10 +4,12 @@
 mod support;
 
 mod argv;
+mod artifacts;
 mod base;
 mod checkout;
 mod collect;
 mod hostile;
+mod keep;
 mod land;
 mod merge;
 mod mirror;

@@ -7,7 +7,7 @@ use camino::Utf8Path;
 use kew::{
     name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
     plan::spec::Commits,
-    record::{AttemptEnd, AttemptStart, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, Kept, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
     report::{
         logs::{LogForm, logs},
         runs::runs,
@@ -77,7 +77,7 @@ fn attempt(
         cost_source: source(cost_usd),
         summary: Some(HOSTILE.into()),
     };
-    AttemptDetail { start, end: Some(end), verdict: None }
+    AttemptDetail { start, end: Some(end), verdict: None, kept: Kept::default() }
 }
 
 fn detail(id: &str, state: NodeState, reason: Option<&str>, attempts: Vec<AttemptDetail>) -> NodeDetail {
@@ -205,6 +205,8 @@ fn columns_line_up_by_how_wide_they_are_shown() {
         commits: 0,
         branch: "kew/e/n".into(),
         git_ref: None,
+        kept: None,
+        artifacts: 0,
         log: None,
         waits_for: vec![],
     };

@@ -28,7 +28,8 @@ impl Checker<'_> {
     pub(super) fn patterns(&mut self, list: Option<&At<List>>) -> Vec<Pattern> {
         let Some(list) = list else { return Vec::new() };
         if list.value.0.len() > MOST {
-            let message = format!("`artifacts` has {} patterns, at most {MOST} are taken", list.value.0.len());
+            let message =
+                format!("`artifacts` has {} patterns, at most {MOST} are taken", list.value.0.len());
             self.findings.push(
                 Problem::new(Code::BadPattern, list.span, message).help("one pattern can match many files"),
             );

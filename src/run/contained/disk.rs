@@ -69,7 +69,10 @@ fn look(folder: &Utf8Path, max: u64, over: &dyn Fn() -> bool) -> Option<Outgrown
     if let Ok(disk) = rustix::fs::statvfs(folder.as_std_path()) {
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         if nearly_full(free, disk.f_blocks.saturating_mul(disk.f_frsize)) {
-            return Some(Outgrown::Disk(format!("the disk of the checkouts has only {} left", show_size(free))));
+            return Some(Outgrown::Disk(format!(
+                "the disk of the checkouts has only {} left",
+                show_size(free)
+            )));
         }
     }
     match used(folder, max, over) {

@@ -4,7 +4,7 @@
 //! may still fail here, because it did not leave the artifacts that its plan asks for.
 
 use super::{Attempt, AttemptShelf, Commits, Job, Kind, Outcome, Report, Trouble, of_trouble};
-use crate::record::NodeState;
+use crate::{record::NodeState, text::list};
 
 pub(super) fn bring_home(
     job: &Job,
@@ -29,10 +29,13 @@ fn artifacts(job: &Job, attempt: &mut dyn Attempt, files: &mut dyn AttemptShelf,
     match attempt.artifacts(files) {
         Ok(brought) => {
             report.kept.artifacts = brought.files;
-            report.warnings.extend(brought.left_out.into_iter().map(|why| format!("artifact left out: {why}")));
-            if let (true, false, Some(_)) = (passed(report), job.artifacts_optional, brought.unmatched.first()) {
-                let patterns: Vec<String> = brought.unmatched.iter().map(|p| format!("`{p}`")).collect();
-                let reason = format!("artifacts: nothing matched {}", crate::text::list(patterns, "and"));
+            report
+                .warnings
+                .extend(brought.left_out.into_iter().map(|why| format!("artifact left out: {why}")));
+            if let (true, false, Some(_)) =
+                (passed(report), job.artifacts_optional, brought.unmatched.first())
+            {
+                let reason = format!("artifacts: nothing matched {}", list(&brought.unmatched, "and"));
                 report.outcome = Outcome::new(Kind::Failed, reason);
             }
         }

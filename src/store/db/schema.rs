@@ -9,14 +9,17 @@ use std::{io, thread, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::error::{Doing as _, StoreError};
+use super::{
+    error::{Doing as _, StoreError},
+    kept,
+};
 use crate::{
     store::{FileError, create_private_dir},
     stream::Tokens,
 };
 
 /// Version of the tables, kept in `user_version`. A newer one is refused.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(10);
@@ -111,10 +114,12 @@ CREATE TABLE events (
 ";
 
 /// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&[&str]; 2] = [&[COST_SOURCES], &[kept::TABLES]];
+
+const COST_SOURCES: &str = "
 ALTER TABLE attempts ADD COLUMN cost_source TEXT;
 UPDATE attempts SET cost_source = CASE runner WHEN 'shell' THEN 'free' ELSE 'list-price' END WHERE cost_usd IS NOT NULL;
-"];
+";
 
 /// Where the database lies.
 pub(super) fn path(state_dir: &Utf8Path) -> Utf8PathBuf {
@@ -255,9 +260,13 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     let write = connection.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
     refuse_newer(&write, path)?;
     match version(&write)? as usize {
-        0 => write.execute_batch(TABLES).doing(doing)?,
+        0 => {
+            for tables in [TABLES, kept::TABLES] {
+                write.execute_batch(tables).doing(doing)?;
+            }
+        }
         found => {
-            for migration in &MIGRATIONS[found - 1..] {
+            for migration in MIGRATIONS[found - 1..].iter().copied().flatten() {
                 write.execute_batch(migration).doing("cannot bring the tables up to date")?;
             }
         }

@@ -13,6 +13,7 @@ mod kept;
 mod kill;
 mod origins;
 mod own;
+mod resume;
 mod rig;
 mod rounds;
 mod strangers;

@@ -13,8 +13,10 @@ use crate::{
         client::Docker,
         sealed::{Access as SealedAccess, Sealed, run_sealed},
     },
+    error::Failure,
+    name::RunId,
     run::fresh,
-    store::lock::{RunLock, locks_dir},
+    store::lock::{RunLock, lock_path, locks_dir},
     text, workspace,
 };
 
@@ -66,4 +68,38 @@ pub(super) fn reap(checkout_dir: Option<&Utf8Path>, state: &Utf8Path, clean: &Cl
             let _ = lock.remove();
         }
     }
+}
+
+/// Removes what the kew that carried this very run out before left. This one holds the run's lock, so that one is dead.
+pub(super) fn leftovers_of(
+    run: &RunId,
+    checkout_dir: Option<&Utf8Path>,
+    state: &Utf8Path,
+    own: &Utf8Path,
+    clean: &Cleaner,
+) -> Result<(), Failure> {
+    let label = format!("kew.run={run}");
+    let state_label = format!("kew.state={}", clean.labels.state);
+    for container in clean.docker.containers(&label)? {
+        // The state folder proves that the container is ours, the owner that it is not this process's.
+        let theirs = clean.docker.containers(&state_label)?.contains(&container)
+            && !clean.docker.containers(&format!("kew.owner={}", clean.labels.owner))?.contains(&container);
+        if theirs && !clean.docker.remove(&container)? {
+            return Err(Failure::infrastructure(format!(
+                "the container `{container}`, which the run left before, could not be removed"
+            )));
+        }
+    }
+    let folder = checkout_dir.map(Utf8Path::to_owned);
+    let folder = folder.or_else(|| Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
+    let lock = lock_path(state, run);
+    let dead = folder.map(|folder| workspace::dead(&folder, |found| found == lock)).unwrap_or_default();
+    for (workspace, _) in dead.into_iter().filter(|(workspace, _)| workspace != own) {
+        if workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_err() {
+            say(&format!(
+                "warning: the folder `{workspace}`, which the run left before, could not be removed"
+            ));
+        }
+    }
+    Ok(())
 }

@@ -113,8 +113,19 @@ CREATE TABLE events (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Prompt files as they were when the run began.
+const PROMPTS: &str = "
+CREATE TABLE prompts (
+  run TEXT NOT NULL REFERENCES runs (run) ON DELETE CASCADE,
+  asked TEXT NOT NULL,
+  path TEXT NOT NULL,
+  text TEXT NOT NULL,
+  PRIMARY KEY (run, asked)
+) STRICT, WITHOUT ROWID;
+";
+
 /// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
-const MIGRATIONS: [&[&str]; 2] = [&[COST_SOURCES], &[kept::TABLES]];
+const MIGRATIONS: [&[&str]; 2] = [&[COST_SOURCES], &[PROMPTS, kept::TABLES]];
 
 const COST_SOURCES: &str = "
 ALTER TABLE attempts ADD COLUMN cost_source TEXT;
@@ -261,7 +272,7 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     refuse_newer(&write, path)?;
     match version(&write)? as usize {
         0 => {
-            for tables in [TABLES, kept::TABLES] {
+            for tables in [TABLES, PROMPTS, kept::TABLES] {
                 write.execute_batch(tables).doing(doing)?;
             }
         }

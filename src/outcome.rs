@@ -333,6 +333,11 @@ mod tests {
         assert_eq!(kind(Some(StopCause::Asked), &end, &account), Kind::Cancelled);
         assert_eq!(kind(Some(StopCause::Deadline("5m".into())), &end, &account), Kind::TimedOut);
         assert_eq!(kind(Some(StopCause::LogCap("stdout".into())), &end, &account), Kind::Runaway);
+        assert_eq!(kind(Some(StopCause::CheckoutCap("16 GiB".into())), &end, &account), Kind::Runaway);
+        assert_eq!(
+            kind(Some(StopCause::DiskFull("1 MiB left".into())), &end, &account),
+            Kind::Infrastructure
+        );
 
         let limited = with(told(RunResult::default()), StreamEvent::RateLimited { resets_at: None });
         assert_eq!(kind(None, &end, &limited), Kind::RateLimited);

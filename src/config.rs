@@ -3,10 +3,12 @@
 //! This file says which keys exist and what their values must be; `layers` merges by figment, says what a repository may not
 //! set, and words the errors; `map` adds to a person's file. Invariant: a repository can narrow, never open.
 
+mod checkout;
 mod layers;
 pub mod map;
+mod policy;
 
-pub use self::layers::Layers;
+pub use self::{checkout::Checkout, layers::Layers, policy::Policy};
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -49,6 +51,12 @@ pub struct Settings {
     /// Where kew keeps what it knows.
     #[serde(default)]
     pub state: State,
+    /// What a checkout holds.
+    #[serde(default)]
+    pub checkout: Checkout,
+    /// Which commits are held for a person. Not from a repository's file.
+    #[serde(default)]
+    pub policy: Policy,
     /// Kew's own runners and those above.
     #[serde(skip)]
     pub registry: Registry,
@@ -222,6 +230,7 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "raise them: an agent needs some hundred processes and some GiB",
         ));
     }
+    settings.policy.check()?;
     for (runner, name) in &settings.credentials {
         check_credential(&settings.registry, runner, name)?;
     }

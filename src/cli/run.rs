@@ -3,6 +3,7 @@
 //! Invariants: the lock comes before anything that another kew could take for a leftover; the watchdog before the first
 //! container; what was made for the run is gone at its end, whatever the end was.
 
+mod base;
 mod frozen;
 mod leftovers;
 mod resume;
@@ -37,9 +38,9 @@ use crate::{
     git::{
         access::{Access, grant},
         base::UserRepo,
-        collect::CollectLimits,
         mirror::Mirror,
         refs,
+        tree::Tree,
     },
     name::{CommitId, EnvName, RunId},
     process::query::RunAs,
@@ -85,15 +86,28 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let resolved = preflight::resolve(&checked.plan, &settings, |name| std::env::var_os(name))?;
     let repo = UserRepo::open(args.repo.repo.as_deref())?;
     let base = repo.resolve(checked.plan.epic.base.as_deref())?;
-    let warnings = warnings(&repo, &settings, &resolved, &active)?;
+    let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
+    let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
+    warnings.extend(said);
     let options = Options {
         plan: args.plan.clone(),
         format: args.format,
         fail_fast: args.fail_fast,
         max_wait: args.max_wait,
     };
-    let ready =
-        Ready { options, settings, checked, active, jobs, resolved, repo, base, warnings, goes_on: None };
+    let ready = Ready {
+        options,
+        settings,
+        checked,
+        active,
+        jobs,
+        resolved,
+        repo,
+        base,
+        tree,
+        warnings,
+        goes_on: None,
+    };
     if args.dry_run { ready.dry(args.resolve) } else { ready.real() }
 }
 
@@ -115,6 +129,7 @@ struct Ready {
     resolved: Vec<Resolved>,
     repo: UserRepo,
     base: CommitId,
+    tree: Tree,
     warnings: Vec<String>,
     /// The run that goes on, if it is not a new one.
     goes_on: Option<GoesOn>,
@@ -153,6 +168,16 @@ impl Ready {
         preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
         let host = context::endpoint(|name| std::env::var_os(name))?;
         let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
+        let need = base::Need {
+            repo: &self.repo,
+            base: &self.base,
+            tree: &self.tree,
+            settings: &self.settings,
+            state: &state,
+            nodes: self.active.iter().filter(|active| **active).count(),
+            jobs: self.jobs,
+        };
+        self.warnings.extend(need.check_room()?);
         let id = match &self.goes_on {
             Some(goes_on) => goes_on.run.clone(),
             None => run_id()?,
@@ -300,9 +325,11 @@ impl Ready {
             access,
             credentials,
             register,
-            limits: CollectLimits::default(),
             artifact_limits: self.settings.sandbox.artifact_limits(),
             checkout_max: self.settings.sandbox.checkout_max.bytes(),
+            limits: self.settings.policy.limits(),
+            shape: self.settings.checkout.shape(),
+            depth: self.settings.checkout.depth,
             controls: Mutex::default(),
         }));
         if let Some(gap) = executor.caps().gaps().next() {

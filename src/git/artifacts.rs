@@ -24,6 +24,8 @@ pub const SCRIPT: &str = include_str!("artifacts.sh");
 const MAGIC: &[u8] = b"kew-artifacts 1";
 /// The longest name, in bytes, and with that the longest field.
 const LONGEST: usize = 4096;
+/// The longest path that is stored, in bytes: it must fit behind the state's folder and the user's.
+const LONGEST_PATH: usize = 1024;
 /// How many files that are left out are named.
 const NAMED: usize = 20;
 const BLOCK: usize = 512;
@@ -222,14 +224,8 @@ impl Unpacking<'_> {
                     return Ok(Entry::Cut);
                 }
                 match stored {
-                    // A file in the place of a folder, or the other way round.
-                    Err(error)
-                        if matches!(
-                            error.kind(),
-                            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory
-                        ) =>
-                    {
-                        self.leave_out(name, "another artifact is in its place");
+                    Err(error) if of_name(error.kind()) => {
+                        self.leave_out(name, "it cannot be stored under its name");
                         let whole = skip(stream, left)? && skip(stream, padding(size))?;
                         return Ok(if whole { Entry::File } else { Entry::Cut });
                     }
@@ -335,7 +331,7 @@ impl Read for Content<'_> {
 fn plain_path(name: &[u8]) -> Result<&str, String> {
     let bad = |why: &str| Err(why.to_owned());
     let Ok(path) = std::str::from_utf8(name) else { return bad("its name is not UTF-8") };
-    if path.len() > LONGEST {
+    if path.len() > LONGEST_PATH {
         return bad("its name is too long");
     }
     if path.contains(char::is_control) {
@@ -359,6 +355,13 @@ fn checked_size(header: &tar::Header) -> Result<u64, ArtifactFault> {
         return Err(ArtifactFault::Broken("a header's sum is wrong"));
     }
     header.entry_size().map_err(|_| ArtifactFault::Broken("a header has no size"))
+}
+
+/// Whether a file was not stored for its name alone: a file is in the place of its folder or the other way round, it is too
+/// long for this system, or it is not to be written down.
+fn of_name(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
+    matches!(kind, AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory)
 }
 
 fn padding(size: u64) -> u64 {

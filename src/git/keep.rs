@@ -4,10 +4,14 @@
 //! stdout to a file; [`accept`] judges that by the rules of [`super::collect`]: everything in the pack, descent from the input, limits.
 //! Invariant: `accept` believes nothing of the file that it has not checked by itself.
 
+use std::{fs::File, io::Read as _};
+
 use camino::Utf8Path;
 
 use super::{
     collect::{self, CollectFault, CollectLimits},
+    error::GitError,
+    header::{self, Header},
     mirror::Mirror,
     refs::RefName,
 };
@@ -65,6 +69,24 @@ pub fn accept(
     input: &CommitId,
     limits: &CollectLimits,
 ) -> Result<Left, CollectFault> {
-    let taken = collect::accept(answer, mirror, quarantine_dir, input, limits)?;
-    Ok(Left { head: taken.head, large: taken.dirty.unwrap_or_default(), large_paths: taken.dirty_paths })
+    let (head, dirty, paths) = match collect::accept(answer, mirror, quarantine_dir, input, limits) {
+        Ok(taken) => (taken.head, taken.dirty, taken.dirty_paths),
+        // What policy has against it is no matter: a person looks at it, and nothing starts from it.
+        Err(CollectFault::Held { keep: Some(head), .. }) => {
+            let header = header_of(answer, input).map_err(GitError::io(answer))?;
+            (
+                Some(head),
+                header.as_ref().and_then(|header| header.dirty),
+                header.map(|header| header.dirty_paths).unwrap_or_default(),
+            )
+        }
+        Err(fault) => return Err(fault),
+    };
+    Ok(Left { head, large: dirty.unwrap_or_default(), large_paths: paths })
+}
+
+fn header_of(answer: &Utf8Path, input: &CommitId) -> std::io::Result<Option<Header>> {
+    let mut start = Vec::new();
+    File::open(answer)?.take(header::MAX_HEADER as u64).read_to_end(&mut start)?;
+    Ok(header::parse(&start, input).ok())
 }

@@ -2,7 +2,7 @@
 //!
 //! The store's trouble stops a run, since nothing may be lost; a reporter's trouble never does, so it returns nothing.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, sync::Arc};
 
 use crate::{
     event::Stamped,
@@ -42,8 +42,13 @@ pub trait Ledger {
     fn run_ended(&mut self, row: &RunEnd) -> Result<(), LedgerError>;
 }
 
+/// Gives a text back with known secrets masked.
+pub type Mask = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// Gives each attempt its files.
 pub trait Shelf: Send + Sync {
+    /// Masks texts that go into no file of an attempt.
+    fn mask(&self) -> Mask;
     /// Makes the folder of an attempt.
     fn attempt(&self, key: &AttemptKey) -> io::Result<Box<dyn AttemptShelf>>;
 }
@@ -62,7 +67,8 @@ pub trait AttemptShelf: Send {
     ///
     /// Gives the copy back: it is what is judged, shown and digested, and it has known secrets masked.
     fn verdict(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>>;
-    /// Stores an artifact under its checked path. It is not masked: nobody knows what kind of bytes it has.
+    /// Stores an artifact under its checked path. Its bytes are not masked: nobody knows what kind they are. A kind of error
+    /// that is about the name (`AlreadyExists`, `NotADirectory`, `InvalidFilename`, `InvalidInput`) leaves it out.
     fn artifact(&mut self, path: &str, executable: bool, content: &mut dyn io::Read) -> io::Result<()> {
         let _ = (path, executable, content);
         Err(io::ErrorKind::Unsupported.into())

@@ -14,7 +14,7 @@ use crate::{
     lines::Line,
     name::AttemptKey,
     record::{AttemptEnd, AttemptStart, Kept, NodeState, RunEnd, RunStart, VerdictRow},
-    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Shelf},
+    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
 impl From<super::StoreError> for LedgerError {
@@ -68,6 +68,11 @@ pub struct Files {
 }
 
 impl Shelf for Files {
+    fn mask(&self) -> Mask {
+        let masker = Arc::clone(&self.masker);
+        Arc::new(move |text| String::from_utf8_lossy(&masker.mask(text.as_bytes())).into_owned())
+    }
+
     fn attempt(&self, key: &AttemptKey) -> io::Result<Box<dyn AttemptShelf>> {
         let files = AttemptFiles::new(&self.state, key);
         files.create().map_err(io_error)?;
@@ -106,6 +111,10 @@ impl AttemptShelf for Shelved {
     }
 
     fn artifact(&mut self, path: &str, executable: bool, content: &mut dyn io::Read) -> io::Result<()> {
+        // A path is written down and must stay what it is, so one that holds a secret is not taken at all.
+        if self.masker.mask(path.as_bytes()).as_ref() != path.as_bytes() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name holds a credential"));
+        }
         // Its kind says what is in the place of the file.
         self.files.write_artifact(path, executable, content).map_err(|error| {
             let kind = error.source.kind();

@@ -12,7 +12,7 @@ use kew::{
     lines::Line,
     name::{AttemptKey, NodeId},
     record::{AttemptEnd, AttemptStart, Kept, NodeState, RunEnd, RunStart, VerdictRow},
-    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Shelf},
+    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
 /// When the state refuses.
@@ -158,6 +158,10 @@ impl Memory {
 }
 
 impl Shelf for Memory {
+    fn mask(&self) -> Mask {
+        Arc::new(|text| text.replace("the-secret", "***SECRET***"))
+    }
+
     fn attempt(&self, key: &AttemptKey) -> io::Result<Box<dyn AttemptShelf>> {
         self.tries("folder")?;
         Ok(Box::new(Folder { memory: self.clone(), node: key.node.to_string() }))

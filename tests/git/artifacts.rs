@@ -267,3 +267,20 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn what_the_store_refuses_for_its_name_is_left_out_and_trouble_of_the_disk_is_an_error() {
+    let wanted = patterns(&["a/**"]);
+    let stream = lie(&[("a/b", b'0', b"one"), ("a/c", b'0', b"two")]);
+    let taken = |kind: io::ErrorKind| {
+        let mut store = |path: &str, _: bool, content: &mut dyn Read| -> io::Result<()> {
+            if path == "a/b" { Err(kind.into()) } else { content.read_to_end(&mut Vec::new()).map(drop) }
+        };
+        artifacts::unpack(&mut &*stream, &wanted, &LIMITS, &mut store)
+    };
+    for kind in [io::ErrorKind::AlreadyExists, io::ErrorKind::NotADirectory, io::ErrorKind::InvalidInput] {
+        let packed = taken(kind).unwrap();
+        assert_eq!((packed.files.len(), packed.left_out.len()), (1, 1));
+    }
+    assert!(matches!(taken(io::ErrorKind::StorageFull), Err(ArtifactFault::Io(_))));
+}

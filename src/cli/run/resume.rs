@@ -66,7 +66,9 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
     let mut resolved = preflight::resolve(&plan, &settings, |name| std::env::var_os(name))?;
     freeze_images(&plan, &mut resolved, &detail);
 
+    let (tree, said) = super::base::check_tree(&repo, &start.base, &settings.checkout)?;
     let mut warnings = super::warnings(&repo, &settings, &resolved, &active)?;
+    warnings.extend(said);
     warnings.extend(differences(&detail, &now, &settings));
     let jobs = args.jobs.map(usize::from).or(plan.epic.max_parallel).unwrap_or(DEFAULT_JOBS);
     let ready = Ready {
@@ -83,6 +85,7 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
         resolved,
         repo,
         base: start.base.clone(),
+        tree,
         warnings,
         goes_on: Some(GoesOn { run: start.run.clone(), again, past: Past::default(), open: Vec::new() }),
     };

@@ -112,8 +112,10 @@ fn used(folder: &Utf8Path, max: u64, over: &dyn Fn() -> bool) -> io::Result<Opti
             // Each name of a file has its share of it.
             let blocks = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
             let kind = FileType::from_raw_mode(stat.st_mode);
-            let names = if kind == FileType::Directory { 1 } else { (stat.st_nlink as u64).max(1) };
-            bytes = bytes.saturating_add(blocks / names);
+            // The number's width depends on the platform.
+            let names = if kind == FileType::Directory { 1 } else { u128::from(stat.st_nlink.max(1)) };
+            let share = u128::from(blocks) / names;
+            bytes = bytes.saturating_add(u64::try_from(share).unwrap_or(u64::MAX));
             if bytes > max {
                 return Ok(Some(bytes));
             }

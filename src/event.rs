@@ -122,6 +122,12 @@ pub enum RunEvent {
         commits: u32,
         /// The ref that keeps them.
         git_ref: Option<String>,
+        /// The ref that keeps what an attempt left that did not pass; nothing starts from it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<String>,
+        /// How many artifacts are stored.
+        #[serde(default)]
+        artifacts: usize,
         /// The folder with its logs.
         logs: Option<String>,
     },

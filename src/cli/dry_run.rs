@@ -52,6 +52,8 @@ struct DryNode {
     timeout_s: Option<u64>,
     retries: u32,
     rework: u32,
+    artifacts: Vec<String>,
+    artifacts_optional: bool,
     credentials: Vec<DryCredential>,
     argv: Vec<String>,
 }
@@ -174,6 +176,8 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
         timeout_s: spec.timeout.map(|timeout| timeout.as_secs()),
         retries: spec.retries,
         rework: spec.rework,
+        artifacts: spec.artifacts.iter().map(ToString::to_string).collect(),
+        artifacts_optional: spec.artifacts_optional,
         credentials: resolved
             .credentials
             .iter()
@@ -252,6 +256,10 @@ impl DryNode {
             if times > 0 {
                 let _ = writeln!(out, "  {what:<11} {times}");
             }
+        }
+        if !self.artifacts.is_empty() {
+            let optional = if self.artifacts_optional { " (optional)" } else { "" };
+            let _ = writeln!(out, "  artifacts   {}{optional}", self.artifacts.join(", "));
         }
         let _ = write!(out, "  argv        {}", self.argv.join(" "));
         out

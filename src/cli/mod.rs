@@ -2,6 +2,7 @@
 //!
 //! stdout carries results, stderr people's text. No prompt ever asks.
 
+mod artifacts;
 mod build;
 mod check;
 mod doctor;
@@ -52,6 +53,8 @@ enum Command {
     Logs(LogsArgs),
     /// Push branches and open pull requests that a run did not publish, or could not.
     Publish(PublishArgs),
+    /// List what nodes left as artifacts, or copy it out.
+    Artifacts(ArtifactsArgs),
     /// Build and try the images that agents run in.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -192,6 +195,26 @@ struct PublishArgs {
     #[command(flatten)]
     repo: RepoArgs,
     /// `json`: one versioned event per line on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct ArtifactsArgs {
+    /// A run's id, the beginning of one, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+    /// Only this node's.
+    node: Option<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Copy them to DIR/NODE/PATH. Nothing that is there is overwritten.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<Utf8PathBuf>,
+    /// Those of every attempt, below DIR/NODE/ATTEMPT; default: of each node's last one.
+    #[arg(long)]
+    all: bool,
+    /// `json`: one object per artifact on stdout.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
@@ -345,6 +368,7 @@ pub fn main() -> u8 {
         Command::Show(args) => history::show(&args),
         Command::Logs(args) => history::logs(&args),
         Command::Publish(args) => publish::publish(&args),
+        Command::Artifacts(args) => artifacts::artifacts(&args),
         Command::Sandbox(SandboxCommand::Up(args)) => up::up(&args),
         Command::Sandbox(SandboxCommand::Build(args)) => build::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),

@@ -346,6 +346,8 @@ impl Ready {
             access,
             credentials,
             register,
+            artifact_limits: self.settings.sandbox.artifact_limits(),
+            checkout_max: self.settings.sandbox.checkout_max.bytes(),
             limits: self.settings.policy.limits(),
             shape: self.settings.checkout.shape(),
             depth: self.settings.checkout.depth,

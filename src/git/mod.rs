@@ -7,6 +7,7 @@
 
 pub mod access;
 pub mod argv;
+pub mod artifacts;
 pub mod base;
 pub mod beneath;
 pub mod checkout;
@@ -18,6 +19,7 @@ pub mod findings;
 pub mod gitname;
 pub mod header;
 pub mod heads;
+pub mod keep;
 pub mod land;
 pub mod merge;
 pub mod mirror;

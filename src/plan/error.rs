@@ -63,6 +63,7 @@ codes! {
     E0203 BadDuration "A length of time cannot be read, or is zero."
     E0204 BadNumber "A number is out of its range."
     E0205 BadText "A text is empty, begins with a dash or holds a control character where that cannot be meant."
+    E0206 BadPattern "A pattern of artifacts is empty, leads out of the checkout, or can be read in two ways."
     E0301 UnknownNeed "A need names no node."
     E0302 DuplicateNeed "A need is listed twice."
     E0303 SelfNeed "A node needs itself."

@@ -263,6 +263,7 @@ impl Driver<'_> {
                 limits: self.run.limits.clone(),
                 epic: self.run.plan.epic.name.clone(),
                 commits: node.commits,
+                artifacts: node.artifacts.clone(),
                 job: setup.runner.kind() == crate::runners::Kind::Job,
             },
             source: launch.source,
@@ -272,6 +273,7 @@ impl Driver<'_> {
             rework: (!launch.changes.is_empty()).then_some((launch.round, launch.changes)),
             review,
             log_max: self.run.log_max,
+            artifacts_optional: node.artifacts_optional,
             step_cap: setup.step_cap,
             stop,
         };
@@ -287,6 +289,9 @@ impl Driver<'_> {
     fn record_end(&mut self, report: &Report, state: NodeState, started: i64) -> Result<(), LedgerError> {
         self.stops.remove(&report.node);
         let key = self.key(report.node, report.attempt);
+        if !report.kept.is_empty() {
+            self.ledger.attempt_kept(&key, &report.kept)?;
+        }
         let ended = unix_ms().max(started);
         let row = AttemptEnd {
             key: key.clone(),

@@ -3,7 +3,8 @@
 use crate::{
     name::{AttemptKey, NodeId, RunId},
     record::{
-        AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart, VerdictRow,
+        AttemptEnd, AttemptStart, Kept, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart,
+        VerdictRow,
     },
     stream::{CostSource, Tokens},
 };
@@ -182,6 +183,8 @@ pub struct AttemptDetail {
     pub end: Option<AttemptEnd>,
     /// Its verdict, if it was a reviewer's and one was read.
     pub verdict: Option<VerdictRow>,
+    /// What is kept of it beside its result.
+    pub kept: Kept,
 }
 
 impl AttemptDetail {

@@ -11,6 +11,7 @@ mod diamonds;
 mod doctor;
 mod faults;
 mod images;
+mod kept;
 mod kill;
 mod leaks;
 mod origins;

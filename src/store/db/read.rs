@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Store, StoreError, error::Doing as _, last_attempt, schema::number};
+use super::{Store, StoreError, error::Doing as _, kept, last_attempt, schema::number};
 use crate::{
     event::Stamped,
     name::{AttemptKey, BadName, CommitId, EpicName, NodeId, RunId},
@@ -144,12 +144,14 @@ fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<Attempt
                          summary AS v_summary, findings_json, digest, time FROM verdicts)
                  ON v_run = run AND v_node = node AND v_attempt = attempt
                WHERE run = ?1 AND node = ?2 ORDER BY attempt";
+    let mut kept = kept::of_node(read, run, node)?;
     collect(read, "cannot read the attempts", sql, params![run.as_str(), node.as_str()], |row| {
         let key = AttemptKey { run: run.clone(), node: node.clone(), attempt: row.get("attempt")? };
         Ok(AttemptDetail {
             start: attempt_start(row, &key)?,
             end: attempt_end(row, &key)?,
             verdict: verdict(row, &key)?,
+            kept: kept.remove(&key.attempt).unwrap_or_default(),
         })
     })
 }

@@ -100,6 +100,11 @@ impl Git {
         self.program("/bin/sh").args(["-c", &script, "git"]).args(argv::prefix(git_dir))
     }
 
+    /// A script of kew's own for `/bin/sh`, with git's clean environment: `$1`, `$2`, … are `args`.
+    pub(crate) fn shell(&self, script: &str, args: &[&str]) -> Query {
+        self.program("/bin/sh").args(["-c", script, "kew"]).args(args.iter().copied())
+    }
+
     fn program(&self, program: &str) -> Query {
         let roots = argv::Roots { home: &self.home, global: &self.global, path: &self.path };
         argv::env(roots)

@@ -12,6 +12,7 @@ pub mod beneath;
 pub mod checkout;
 pub mod collect;
 pub mod context;
+pub mod cover;
 pub mod error;
 pub mod header;
 pub mod heads;

@@ -108,7 +108,7 @@ impl Driver<'_> {
             base: self.run.base.to_string(),
             nodes: self.ids(),
             max_parallel: self.run.jobs,
-            network: self.run.network.word().to_owned(),
+            network: self.run.network.to_owned(),
         });
         for message in &self.run.warnings {
             self.tell(RunEvent::Warning { message: message.clone() });

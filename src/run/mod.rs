@@ -7,6 +7,7 @@ pub mod contained;
 pub mod dispatcher;
 mod driver;
 pub mod executor;
+pub mod host;
 pub mod ledger;
 pub mod node;
 mod pool;
@@ -80,8 +81,8 @@ pub struct Run<'a> {
     pub max_wait: Option<Duration>,
     /// How long the first retry of a node waits; each further one twice as long.
     pub backoff: Duration,
-    /// The network of the run, for the record.
-    pub network: Network,
+    /// The network of the run in one word, for the record.
+    pub network: &'static str,
     /// Things to say at the start.
     pub warnings: Vec<String>,
 }

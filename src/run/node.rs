@@ -18,6 +18,7 @@ use super::{
     ledger::Shelf,
 };
 use crate::{
+    contract::SIDECAR_FILENAME,
     docker::argv::Network,
     name::{CommitId, NodeId},
     outcome::{Kind, Outcome, StopCause, judge_end, judge_work},
@@ -208,7 +209,7 @@ fn steps(
     let input = attempt.input().clone();
     report.input = Some(input.clone());
 
-    let prompt = render_prompt(job, &input);
+    let prompt = render_prompt(job, &input, attempt.host_path());
     files.prompt(&prompt).map_err(|error| disk("the prompt's copy", &error))?;
 
     let listener = Arc::new(Listener::new(job, tell, &mut *files)?);
@@ -286,9 +287,14 @@ fn judge(job: &Job, review: &Review, read: Result<&[u8], SidecarFault>, found: F
     verdict::decide(read, &expected)
 }
 
-fn render_prompt(job: &Job, input: &CommitId) -> String {
+fn render_prompt(job: &Job, input: &CommitId, host: Option<&str>) -> String {
     let reviewer = job.review.as_ref().map(|review| {
-        ReviewerFacts::new(review.subject.clone(), review.head.clone(), review.nonce.clone(), review.by)
+        let (subject, head) = (review.subject.clone(), review.head.clone());
+        let facts = ReviewerFacts::new(subject, head, review.nonce.clone(), review.by);
+        match host {
+            None => facts,
+            Some(checkout) => ReviewerFacts { sidecar: format!("{checkout}/{SIDECAR_FILENAME}"), ..facts },
+        }
     });
     let facts = BriefFacts {
         epic: job.spec.epic.clone(),
@@ -296,6 +302,7 @@ fn render_prompt(job: &Job, input: &CommitId) -> String {
         run: job.spec.key.run.clone(),
         branch: job.spec.branch(),
         input: input.clone(),
+        host: host.map(str::to_owned),
         network: match job.spec.network {
             Network::Allowlist => Egress::Allowlist,
             Network::Open => Egress::Open,

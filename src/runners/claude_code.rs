@@ -5,7 +5,7 @@
 
 mod line;
 
-use super::{Kind, Runner, StopSignal};
+use super::{Kind, Runner, StopSignal, host::HostCommand};
 use crate::{plan::world::Metering, stream::StreamEvent};
 
 /// Short names that the CLI resolves by itself; each may carry [`LONG_CONTEXT`].
@@ -56,6 +56,11 @@ impl Runner for ClaudeCode {
             args.extend(["--model".to_owned(), model.to_owned()]);
         }
         args
+    }
+
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        let command = HostCommand::stdin("claude", &["--print"], self.container_args(model));
+        Ok(HostCommand { session: Some("--session-id"), ..command })
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {

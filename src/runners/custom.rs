@@ -3,7 +3,7 @@
 //! It says what the image is given (arguments, credentials, models) and reads the published events. It cannot take the
 //! name of a built-in runner, nor a credential that no agent may have.
 
-use super::{Kind, Runner, shell::AgentEvent};
+use super::{Kind, Runner, host::HostCommand, shell::AgentEvent};
 use crate::{name::EnvName, plan::world::Metering, stream::StreamEvent, text};
 
 /// What stands for the model in the arguments.
@@ -35,6 +35,10 @@ pub struct OwnRunner {
     /// Models that it can route, `*` at the end stands for any rest; empty = all.
     #[serde(default)]
     pub models: Vec<String>,
+    /// Host mode only (`sandbox.enabled = false`): the program and its first arguments; `args` follow, the prompt is on its
+    /// stdin. Without it the runner does not run there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
 }
 
 /// One such runner, checked.
@@ -44,6 +48,7 @@ pub struct Custom {
     args: Vec<String>,
     credentials: &'static [&'static str],
     models: Vec<String>,
+    command: Vec<String>,
 }
 
 impl Custom {
@@ -68,6 +73,9 @@ impl Custom {
                 return Err(format!("has the credential `{credential}`, which never enters a container"));
             }
         }
+        if own.command.first().is_some_and(String::is_empty) {
+            return Err("has an empty `command`".into());
+        }
         let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
         let credentials: Vec<&'static str> = own.credentials.iter().map(|name| leak(name)).collect();
         Ok(Self {
@@ -75,6 +83,7 @@ impl Custom {
             args: own.args.clone(),
             credentials: Box::leak(credentials.into_boxed_slice()),
             models: own.models.clone(),
+            command: own.command.clone(),
         })
     }
 }
@@ -91,6 +100,14 @@ impl Runner for Custom {
     fn container_args(&self, model: Option<&str>) -> Vec<String> {
         let model = model.unwrap_or_default();
         self.args.iter().map(|arg| arg.replace(MODEL, model)).collect()
+    }
+
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        let Some((program, first)) = self.command.split_first() else {
+            return Err(format!("has no `runners.{}.command`, the program to start on the host", self.name));
+        };
+        let first: Vec<&str> = first.iter().map(String::as_str).collect();
+        Ok(HostCommand::stdin(program, &first, self.container_args(model)))
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {
@@ -135,7 +152,7 @@ mod tests {
 
     fn own(args: &[&str], credentials: &[&str], models: &[&str]) -> OwnRunner {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
-        OwnRunner { args: owned(args), credentials: owned(credentials), models: owned(models) }
+        OwnRunner { args: owned(args), credentials: owned(credentials), models: owned(models), ..OwnRunner::default() }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! container; what was made for the run is gone at its end, whatever the end was.
 
 mod frozen;
+pub(super) mod host;
 mod leftovers;
 mod warnings;
 
@@ -44,8 +45,9 @@ use crate::{
     run::{
         self, Ended, Run,
         contained::{Contained, Engine},
-        executor::Executor as _,
+        executor::Executor,
         fresh,
+        host::{Ground, Host},
         ledger::{Ledger as _, Observer},
         watchdog::{Watchdog, Watched},
     },
@@ -131,7 +133,10 @@ impl Ready<'_> {
 
     fn real(mut self) -> Result<u8, Failure> {
         preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
-        let host = context::endpoint(|name| std::env::var_os(name))?;
+        let host = match self.on_host() {
+            true => host::NOWHERE.to_owned(),
+            false => context::endpoint(|name| std::env::var_os(name))?,
+        };
         let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
         let id = run_id()?;
 
@@ -169,7 +174,7 @@ impl Ready<'_> {
             attempt: 0,
         };
         let watched = Watched {
-            host: docker.host().to_owned(),
+            host: if self.on_host() { String::new() } else { docker.host().to_owned() },
             config: workspace.docker_config(),
             owner: labels.owner.clone(),
             workspace: workspace.root().to_owned(),
@@ -181,10 +186,13 @@ impl Ready<'_> {
         let mut clean = None;
         let done = self.watched(id, state, workspace, docker, &labels, &watchdog, &mut clean);
         if let Ok((code, true)) = done {
-            say(&format!(
-                "left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})",
-                labels.owner
-            ));
+            let by_hand = match self.on_host() {
+                true => String::new(),
+                false => {
+                    format!(", or: docker rm -f $(docker ps -aq --filter label=kew.owner={})", labels.owner)
+                }
+            };
+            say(&format!("left at once; the watchdog removes what still runs{by_hand}"));
             // Neither dismissed nor waited for: the watchdog sees the end of this process and cleans up. Destructors would
             // remove folders under containers that still run.
             std::process::exit(i32::from(code));
@@ -212,6 +220,108 @@ impl Ready<'_> {
         watchdog: &Watchdog,
         clean: &mut Option<Cleaner>,
     ) -> Result<(u8, bool), Failure> {
+        let footing = match self.on_host() {
+            true => self.host_footing(workspace, watchdog)?,
+            false => self.footing(state, workspace, docker, labels, watchdog, clean)?,
+        };
+        let on_host = footing.host.is_some();
+
+        self.repo.create_ref(&refs::base(id), &self.base)?;
+        let git = self.repo.context(&workspace.git())?;
+        let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
+        let mut store = Store::open(state)?;
+        store
+            .run_started(&self.start_row(id, labels))
+            .map_err(|error| Failure::infrastructure(error.to_string()))?;
+
+        let credentials: HashMap<EnvName, OsString> = self
+            .resolved
+            .iter()
+            .flat_map(|node| node.credentials.iter())
+            .filter_map(|(name, _)| Some((name.clone(), std::env::var_os(name.as_str())?)))
+            .collect();
+        let masker =
+            Masker::new(credentials.iter().map(|(name, value)| (name.to_string(), value.as_encoded_bytes())));
+        let engine = Engine(Arc::new(Contained {
+            docker: docker.clone(),
+            events: footing.events,
+            labels: labels.clone(),
+            collector: footing.collector,
+            repo: self.repo.clone(),
+            mirror,
+            workspace: Arc::clone(workspace),
+            access: footing.access,
+            credentials,
+            register: footing.register,
+            limits: CollectLimits::default(),
+            host: footing.host,
+            controls: Mutex::default(),
+        }));
+        let executor: Arc<dyn Executor> = match on_host {
+            true => Arc::new(Host(engine.clone())),
+            false => Arc::new(engine.clone()),
+        };
+        // On the host every field is a gap, and that is what the user asked for in so many words.
+        if let Some(gap) = executor.caps().gaps().next().filter(|_| !on_host) {
+            return Err(Failure::infrastructure(format!("the engine cannot enforce `{gap}`")));
+        }
+        let shelf = Files { state: state.to_owned(), masker: Arc::new(masker) };
+        let run = Run {
+            id: id.clone(),
+            plan: &self.checked.plan,
+            dag: &self.checked.dag,
+            base: self.base.clone(),
+            nodes: preflight::setups(&self.resolved, &self.settings.sandbox),
+            active: self.active.clone(),
+            jobs: self.jobs,
+            fail_fast: self.args.fail_fast,
+            limits: self.settings.sandbox.limits(footing.cpus),
+            log_max: self.settings.sandbox.log_max.bytes(),
+            grace: Duration::from_secs(self.settings.sandbox.stop_grace),
+            backoff: BACKOFF,
+            max_wait: self.args.max_wait.or(in_ci().then_some(CI_WAIT)),
+            network: self.network(),
+            warnings: self.warnings.clone(),
+        };
+        if self.args.format == Format::Human {
+            if !self.settings.from_repository.is_empty() {
+                let images = self.settings.from_repository.join(", ");
+                say(&format!("this repository's {REPOSITORY_FILE} chooses images: {images}"));
+            }
+            let gates = implied(&self.checked.plan, &self.checked.dag, &self.active);
+            if !gates.is_empty() {
+                say(&format!("implied gates:\n{gates}"));
+            }
+        }
+        let mut reporter = Reporting(match self.args.format {
+            Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
+            Format::Human => report::for_people(in_ci()),
+        });
+        let ended = run::drive(&run, executor, Arc::new(shelf), &mut store, &mut reporter)
+            .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
+        engine.0.events.close();
+        reporter.0.finish();
+        if let Some(error) = &ended.broken {
+            say(&format!(
+                "error: {error}\n  help: is the disk full? what ran is stopped; commits so far are in refs/kew/{id}/"
+            ));
+        }
+        if self.args.format == Format::Human {
+            self.summary(&store, id, state, &ended);
+        }
+        Ok((ended.status.exit_code(), ended.left))
+    }
+
+    /// What attempts in containers stand on: everything that the engine must have and tell.
+    fn footing(
+        &mut self,
+        state: &Utf8Path,
+        workspace: &Workspace,
+        docker: &Docker,
+        labels: &Labels,
+        watchdog: &Watchdog,
+        clean: &mut Option<Cleaner>,
+    ) -> Result<Footing, Failure> {
         let engine = docker.engine()?;
         preflight::check_engine(&engine, &self.settings)?;
         preflight::resolve_images(docker, &mut self.resolved, &self.active)?;
@@ -233,85 +343,8 @@ impl Ready<'_> {
         } else {
             Access::Everyone
         };
-
-        self.repo.create_ref(&refs::base(id), &self.base)?;
-        let git = self.repo.context(&workspace.git())?;
-        let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
-        let mut store = Store::open(state)?;
-        store
-            .run_started(&self.start_row(id, labels))
-            .map_err(|error| Failure::infrastructure(error.to_string()))?;
-
-        let credentials: HashMap<EnvName, OsString> = self
-            .resolved
-            .iter()
-            .flat_map(|node| node.credentials.iter())
-            .filter_map(|(name, _)| Some((name.clone(), std::env::var_os(name.as_str())?)))
-            .collect();
-        let masker =
-            Masker::new(credentials.iter().map(|(name, value)| (name.to_string(), value.as_encoded_bytes())));
-        let executor = Engine(Arc::new(Contained {
-            docker: docker.clone(),
-            events,
-            labels: labels.clone(),
-            collector,
-            repo: self.repo.clone(),
-            mirror,
-            workspace: Arc::clone(workspace),
-            access,
-            credentials,
-            register,
-            limits: CollectLimits::default(),
-            controls: Mutex::default(),
-        }));
-        if let Some(gap) = executor.caps().gaps().next() {
-            return Err(Failure::infrastructure(format!("the engine cannot enforce `{gap}`")));
-        }
-        let shelf = Files { state: state.to_owned(), masker: Arc::new(masker) };
-        let run = Run {
-            id: id.clone(),
-            plan: &self.checked.plan,
-            dag: &self.checked.dag,
-            base: self.base.clone(),
-            nodes: preflight::setups(&self.resolved, &self.settings.sandbox),
-            active: self.active.clone(),
-            jobs: self.jobs,
-            fail_fast: self.args.fail_fast,
-            limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
-            log_max: self.settings.sandbox.log_max.bytes(),
-            grace: Duration::from_secs(self.settings.sandbox.stop_grace),
-            backoff: BACKOFF,
-            max_wait: self.args.max_wait.or(in_ci().then_some(CI_WAIT)),
-            network: self.settings.sandbox.network,
-            warnings: self.warnings.clone(),
-        };
-        if self.args.format == Format::Human {
-            if !self.settings.from_repository.is_empty() {
-                let images = self.settings.from_repository.join(", ");
-                say(&format!("this repository's {REPOSITORY_FILE} chooses images: {images}"));
-            }
-            let gates = implied(&self.checked.plan, &self.checked.dag, &self.active);
-            if !gates.is_empty() {
-                say(&format!("implied gates:\n{gates}"));
-            }
-        }
-        let mut reporter = Reporting(match self.args.format {
-            Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
-            Format::Human => report::for_people(in_ci()),
-        });
-        let ended = run::drive(&run, Arc::new(executor.clone()), Arc::new(shelf), &mut store, &mut reporter)
-            .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
-        executor.0.events.close();
-        reporter.0.finish();
-        if let Some(error) = &ended.broken {
-            say(&format!(
-                "error: {error}\n  help: is the disk full? what ran is stopped; commits so far are in refs/kew/{id}/"
-            ));
-        }
-        if self.args.format == Format::Human {
-            self.summary(&store, id, state, &ended);
-        }
-        Ok((ended.status.exit_code(), ended.left))
+        let cpus = Some(engine.cpus).filter(|cpus| *cpus > 0);
+        Ok(Footing { events, collector, access, cpus, register, host: None })
     }
 
     fn summary(&self, store: &Store, id: &RunId, state: &Utf8Path, ended: &Ended) {
@@ -335,6 +368,16 @@ impl Ready<'_> {
             let _ = grant(state, Access::Owner(owner));
         }
     }
+}
+
+/// What the attempts of a run stand on.
+struct Footing {
+    events: Events,
+    collector: String,
+    access: Access,
+    cpus: Option<u32>,
+    register: Arc<dyn Fn(u32) + Send + Sync>,
+    host: Option<Ground>,
 }
 
 /// Events of a run to whoever shows them.

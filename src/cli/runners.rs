@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Format, ParseArgs, RunnersArgs, put, setting};
+use super::{Format, ParseArgs, RunnersArgs, put, say, setting};
 use crate::{
     config::Settings,
     error::Failure,
@@ -31,6 +31,9 @@ pub fn list(args: &RunnersArgs) -> Result<u8, Failure> {
     match args.format {
         Format::Json => known.iter().for_each(|known| put(&json_line(known))),
         Format::Human => {
+            if !settings.sandbox.enabled {
+                say(&format!("warning: {}", super::run::host::LOUD));
+            }
             put(&known.iter().map(Known::human).collect::<Vec<_>>().join("\n"));
         }
     }

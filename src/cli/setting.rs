@@ -33,6 +33,8 @@ pub struct Checked {
     pub plan: Plan,
     /// Its graph.
     pub dag: Dag,
+    /// The settings run its nodes in containers.
+    pub contained: bool,
 }
 
 /// A plan that is not one: its problems, with the text that they point into.
@@ -55,7 +57,7 @@ pub fn check(
     })?;
     let world = Files::new(settings, work_tree, path).map_err(unreadable)?;
     Ok(match plan::parse_and_check(path.as_str(), &text, &world) {
-        Ok((plan, dag)) => Ok(Checked { text, plan, dag }),
+        Ok((plan, dag)) => Ok(Checked { text, plan, dag, contained: settings.sandbox.enabled }),
         Err(problems) => Err(Refused { problems }),
     })
 }

@@ -54,14 +54,15 @@ impl Cover<'_> {
     fn run(&self, git_dir: &Utf8Path, answer: &Utf8Path) -> Result<(), CollectFault> {
         let file = fs::File::create(answer).map_err(GitError::io(answer))?;
         let max = self.limits.pack_bytes.to_string();
-        let args = [self.input.as_str(), self.branch.as_str(), &max, self.checkout.as_str(), git_dir.as_str()];
+        let args =
+            [self.input.as_str(), self.branch.as_str(), &max, self.checkout.as_str(), git_dir.as_str()];
         let query = self.mirror.context().shell(SCRIPT, &args).stdout_file(file).deadline(COLLECT);
         let done = query.run().map_err(GitError::from)?;
         match done.code {
             Some(0) => Ok(()),
-            code => Err(code.and_then(|code| script_fault(code, &done.stderr)).unwrap_or_else(|| {
-                super::context::failed(&done, "collect").into()
-            })),
+            code => Err(code
+                .and_then(|code| script_fault(code, &done.stderr))
+                .unwrap_or_else(|| super::context::failed(&done, "collect").into())),
         }
     }
 
@@ -73,7 +74,8 @@ impl Cover<'_> {
         let git = self.mirror.context().at(&git_dir).dir(self.folder.as_std_path());
         done(git.args(["init", "--quiet", "--template=", &format]), "init")?;
 
-        let head = String::from_utf8(self.read("HEAD", 4096)?).map_err(|_| no_repository("`.git/HEAD` is no text"))?;
+        let head = String::from_utf8(self.read("HEAD", 4096)?)
+            .map_err(|_| no_repository("`.git/HEAD` is no text"))?;
         let head = head.trim_end().to_owned();
         let symbolic = head.strip_prefix("ref: ").map(str::trim);
         let mut refs = BTreeMap::new();
@@ -144,5 +146,6 @@ fn no_repository(why: &str) -> CollectFault {
 
 fn write(path: &Utf8Path, bytes: &[u8]) -> Result<(), GitError> {
     let path: &Path = path.as_std_path();
-    fs::write(path, bytes).map_err(|source| GitError::Io { path: path.to_string_lossy().into_owned().into(), source })
+    fs::write(path, bytes)
+        .map_err(|source| GitError::Io { path: path.to_string_lossy().into_owned().into(), source })
 }

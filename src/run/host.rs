@@ -141,6 +141,10 @@ impl Ground {
         let mut env = self.env.clone();
         let set = spec.credentials.iter().filter_map(|name| Some((name, shared.credentials.get(name)?)));
         env.extend(set.map(|(name, value)| (OsString::from(name.as_str()), value.clone())));
+        if command.prompt == Handoff::Script {
+            // What kew adds to a script writes there, and not in somebody's home.
+            env.push(("KEW_SCRATCH".into(), self.folder.as_str().into()));
+        }
         let guarded = self.guarded(command, spec, checkout)?;
         let spawn = Spawn {
             program: self.kew.clone(),
@@ -203,9 +207,13 @@ impl Ground {
         let kew = std::process::id();
         let dir = checkout.to_owned();
         match command.prompt {
-            Handoff::Stdin => {
-                Ok(Guarded { kew, dir, stdin: prompt, program: command.program.clone(), args: argv.collect() })
-            }
+            Handoff::Stdin => Ok(Guarded {
+                kew,
+                dir,
+                stdin: prompt,
+                program: command.program.clone(),
+                args: argv.collect(),
+            }),
             Handoff::Script => {
                 let events = self.folder.join("shell-events.pl");
                 fs::write(&events, EVENTS).map_err(|error| disk(&events, error))?;

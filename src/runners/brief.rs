@@ -268,7 +268,7 @@ fn exit_verdict(facts: &BriefFacts, script: &str) -> String {
 const EXIT_OPEN: &str = r#"# the exit status of the script below is the verdict: 0 approves, 1 to 123 asks for changes, else there is none
 {
 command -v jq >/dev/null || { echo 'kew: there is no `jq` in this image to write the verdict with' >&2; exit 127; }
-kew_dir=$(mktemp -d "${HOME:-/tmp}/.kew-exit-XXXXXX") || exit 125
+kew_dir=$(mktemp -d "${KEW_SCRATCH:-${HOME:-/tmp}}/.kew-exit-XXXXXX") || exit 125
 mkfifo "$kew_dir/output" || exit 125
 cat >"$kew_dir/script""#;
 

@@ -152,7 +152,12 @@ mod tests {
 
     fn own(args: &[&str], credentials: &[&str], models: &[&str]) -> OwnRunner {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
-        OwnRunner { args: owned(args), credentials: owned(credentials), models: owned(models), ..OwnRunner::default() }
+        OwnRunner {
+            args: owned(args),
+            credentials: owned(credentials),
+            models: owned(models),
+            ..OwnRunner::default()
+        }
     }
 
     #[test]

@@ -187,7 +187,8 @@ impl Runner for Lemonade {
     }
 
     fn build_command(&self, _: Option<&str>) -> Result<HostCommand, String> {
-        Err("is a model server without a coding agent of its own: there is no command that takes a prompt".to_owned())
+        Err("is a model server without a coding agent of its own: there is no command that takes a prompt"
+            .to_owned())
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {

@@ -215,7 +215,7 @@ impl Rig {
             grace: Duration::from_secs(5),
             max_wait: self.max_wait,
             backoff: Duration::from_millis(2),
-            network: Network::Allowlist,
+            network: "allowlist",
             warnings: self.warnings.clone(),
         };
         let mut events = Events::default();

@@ -49,8 +49,7 @@ pub fn agent_env(
 ) -> Vec<(OsString, OsString)> {
     let passed = PASSED.iter().filter_map(|name| Some((OsString::from(name), lookup(name)?)));
     let own = OWN.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    let credentials =
-        credentials.into_iter().map(|(name, value)| (OsString::from(name.as_str()), value));
+    let credentials = credentials.into_iter().map(|(name, value)| (OsString::from(name.as_str()), value));
     passed.chain(own).chain(credentials).collect()
 }
 

@@ -170,6 +170,7 @@ pub struct Dispatcher<'a> {
     sent_back: BTreeSet<NodeIx>,
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
+    not_billed_usd: Option<f64>,
     cost_at_least: bool,
 }
 
@@ -232,6 +233,7 @@ impl<'a> Dispatcher<'a> {
             sent_back: BTreeSet::new(),
             tokens: None,
             cost_usd: None,
+            not_billed_usd: None,
             cost_at_least: false,
         }
     }
@@ -382,8 +384,14 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// Sums over all ended attempts: tokens, dollars, and whether the dollars are only "at least".
+    /// Dollars are those that somebody is billed for.
     pub fn spent(&self) -> (Option<Tokens>, Option<f64>, bool) {
         (self.tokens, self.cost_usd, self.cost_at_least)
+    }
+
+    /// What subscriptions used in all ended attempts, at list price.
+    pub fn not_billed(&self) -> Option<f64> {
+        self.not_billed_usd
     }
 
     fn progress(&self, progress: Progress) -> RunEvent {

@@ -243,6 +243,7 @@ impl Driver<'_> {
             review,
             log_max: self.run.log_max,
             step_cap: setup.step_cap,
+            subscription: setup.runner.subscription(&setup.bills),
             stop,
         };
         self.pool.run(job);
@@ -351,6 +352,7 @@ impl Driver<'_> {
             duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
             tokens,
             cost_usd,
+            not_billed_usd: self.dispatcher.not_billed(),
             cost_at_least,
         }
     }

@@ -185,7 +185,7 @@ impl Ground {
             return Err(Trouble::Infrastructure(what.to_owned()));
         }
         Ok(EngineEnd {
-            started: !(code == Some(125) && !words.is_empty()),
+            started: code != Some(125) || words.is_empty(),
             exit: code,
             oom: None,
             lost: code.is_none() || exit.is_some_and(|exit| !exit.drained),

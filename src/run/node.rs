@@ -55,6 +55,8 @@ pub struct Job {
     pub log_max: u64,
     /// How many steps it may take.
     pub step_cap: Option<u32>,
+    /// A subscription pays for it.
+    pub subscription: bool,
     /// Why kew stops it, once it does.
     pub stop: Arc<Mutex<Option<StopCause>>>,
 }
@@ -125,6 +127,8 @@ pub struct Report {
     pub account: Account,
     /// Zero cost by definition.
     pub free: bool,
+    /// A subscription pays: its cost is nobody's bill.
+    pub subscription: bool,
     /// The reviewer's word and the digest of kew's copy of the sidecar.
     pub verdict: Option<(Judged, Option<String>)>,
     /// Last text.
@@ -150,7 +154,10 @@ impl Report {
         match self.account.totals() {
             _ if self.free => CostSource::Free,
             None if cut => CostSource::Unknown,
-            _ => self.account.cost_source(),
+            _ => match self.account.cost_source() {
+                CostSource::ListPrice if self.subscription => CostSource::NotBilled,
+                source => source,
+            },
         }
     }
 }
@@ -167,6 +174,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         ran: false,
         account: Account::default(),
         free: job.runner.free(),
+        subscription: job.subscription,
         verdict: None,
         summary: None,
         warnings: Vec::new(),

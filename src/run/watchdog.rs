@@ -115,7 +115,8 @@ pub fn keep_watch(watched: &Watched) -> u8 {
     if writeln!(io::stderr(), "ready").is_err() {
         return 1;
     }
-    let (mut clients, mut guards): (Vec<(u32, u64)>, Vec<(u32, u64)>) = Default::default();
+    let mut clients: Vec<(u32, u64)> = Vec::new();
+    let mut guards: Vec<(u32, u64)> = Vec::new();
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let mut words = line.split(' ');

@@ -67,6 +67,10 @@ impl Runner for ClaudeCode {
         &["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"]
     }
 
+    fn subscription(&self, credential: &str) -> bool {
+        credential == "CLAUDE_CODE_OAUTH_TOKEN"
+    }
+
     fn credential_advice(&self) -> Option<&'static str> {
         Some(
             "for a subscription run `claude setup-token` on a machine where you are logged in, and export what it prints as \
@@ -80,6 +84,10 @@ impl Runner for ClaudeCode {
 
     fn program(&self) -> Option<&'static str> {
         Some("claude")
+    }
+
+    fn hosts(&self) -> &'static [&'static str] {
+        &["api.anthropic.com"]
     }
 
     fn route(&self, model: &str) -> Result<(), String> {

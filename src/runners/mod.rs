@@ -103,9 +103,19 @@ pub trait Runner: Send + Sync {
     /// In the order of the agent's own preference: of several that are set, the first is the one that it uses.
     fn required_credentials(&self) -> &'static [&'static str];
 
+    /// Whether this credential of its is a subscription: then nobody is billed for what one run uses.
+    fn subscription(&self, _credential: &str) -> bool {
+        false
+    }
+
     /// How to get one of the credentials, for people who have none yet.
     fn credential_advice(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Hosts that its agent cannot do without, each as `host` or `host:port`.
+    fn hosts(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Whether this runner can route the model; else why not and what it looks like.

@@ -339,7 +339,7 @@ fn a_deadline_ends_even_what_hears_no_signal() {
     )));
     let done = rig.kew(&["run", "--format", "json", "plan.toml"]);
     assert_eq!(done.code, 1, "{}\n{}", done.out, done.err);
-    assert_eq!(ended(&events(&done), "a")["outcome"], "timed out", "{}", done.out);
+    assert_eq!(ended(&events(&done), "a")["outcome"], "timed-out", "{}", done.out);
     nothing_left(&rig);
 }
 

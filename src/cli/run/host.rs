@@ -47,7 +47,7 @@ pub(super) fn warnings(settings: &Settings, runners: &[&str]) -> Vec<String> {
         idle.push("sandbox.images");
     }
     if !idle.is_empty() {
-        let keys = text::list(idle.iter().map(|key| format!("`{key}`")), "and");
+        let keys = text::list(idle, "and");
         said.push(format!("{keys}, memory, process and CPU limits mean nothing on the host"));
     }
     said
@@ -114,7 +114,7 @@ impl Ready<'_> {
         if missing.is_empty() {
             return Ok(commands);
         }
-        Err(Failure::infrastructure(format!("no such program in PATH: {}", text::list(missing, "and")))
+        Err(Failure::infrastructure(format!("no such program in PATH: {}", missing.join(", ")))
             .help("install it, or remove `sandbox.enabled = false`: in a container the image has it"))
     }
 }

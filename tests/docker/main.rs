@@ -16,5 +16,6 @@ mod rig;
 mod rounds;
 mod strangers;
 mod stream;
+mod toolchain;
 mod up;
 mod verdicts;

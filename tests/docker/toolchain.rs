@@ -57,7 +57,7 @@ fn a_crate(rig: &Rig) {
 fn docker_a_job_runs_cargo_test_with_doctests_in_a_toolchain() {
     let rig = Rig::new();
     rig.settings(&format!(
-        "[sandbox]\nnetwork = \"none\"\ncheckout_dir = \"{}\"\nmemory = \"2GiB\"\n[sandbox.images]\nshell = \"kew-shell:latest\"\n[sandbox.toolchains.rust.images]\nshell = \"{IMAGE}:latest\"\n",
+        "[sandbox]\nnetwork = \"none\"\ncheckout_dir = \"{}\"\n[sandbox.images]\nshell = \"kew-shell:latest\"\n[sandbox.toolchains.rust.images]\nshell = \"{IMAGE}:latest\"\n",
         rig.checkouts
     ));
     cargo_base();

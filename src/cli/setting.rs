@@ -9,6 +9,7 @@ use crate::{
     config::{Layers, Settings},
     error::Failure,
     plan::{self, dag::Dag, error::Problems, spec::Plan},
+    record::FrozenPrompt,
 };
 
 /// The root of the work tree that `start` (default: the current folder) is in, found without git.
@@ -35,6 +36,8 @@ pub struct Checked {
     pub dag: Dag,
     /// The settings run its nodes in containers.
     pub contained: bool,
+    /// The prompt files that it names.
+    pub prompts: Vec<FrozenPrompt>,
 }
 
 /// A plan that is not one: its problems, with the text that they point into.
@@ -57,7 +60,10 @@ pub fn check(
     })?;
     let world = Files::new(settings, work_tree, path).map_err(unreadable)?;
     Ok(match plan::parse_and_check(path.as_str(), &text, &world) {
-        Ok((plan, dag)) => Ok(Checked { text, plan, dag, contained: settings.sandbox.enabled }),
+        Ok((plan, dag)) => {
+            let contained = settings.sandbox.enabled;
+            Ok(Checked { text, plan, dag, prompts: world.prompts(), contained })
+        }
         Err(problems) => Err(Refused { problems }),
     })
 }

@@ -11,7 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     beneath::{ReadFault, read_beneath},
-    collect::{CollectFault, CollectLimits, SCRIPT, script_fault},
+    collect::{CollectFault, CollectLimits, Held, SCRIPT, script_fault},
     context::done,
     error::GitError,
     mirror::Mirror,
@@ -141,7 +141,7 @@ impl Cover<'_> {
 }
 
 fn no_repository(why: &str) -> CollectFault {
-    CollectFault::Failed(format!("the checkout cannot be collected: {why}"))
+    Held::Spoilt.because(format!("it cannot be collected: {why}"))
 }
 
 fn write(path: &Utf8Path, bytes: &[u8]) -> Result<(), GitError> {

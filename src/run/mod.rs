@@ -10,6 +10,7 @@ pub mod executor;
 pub mod host;
 pub mod ledger;
 pub mod node;
+pub mod past;
 mod pool;
 mod reasons;
 pub mod scripted;
@@ -20,7 +21,7 @@ pub mod watchdog;
 use std::time::Duration;
 
 pub use self::driver::drive;
-use self::{dispatcher::Status, ledger::LedgerError};
+use self::{dispatcher::Status, ledger::LedgerError, past::Past};
 use crate::{
     docker::argv::{Limits, Network},
     name::{CommitId, EnvName, RunId},
@@ -85,6 +86,8 @@ pub struct Run<'a> {
     pub network: &'static str,
     /// Things to say at the start.
     pub warnings: Vec<String>,
+    /// What is on record already, if the run goes on.
+    pub past: Option<Past>,
 }
 
 /// How a run ended.

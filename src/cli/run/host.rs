@@ -53,7 +53,7 @@ pub(super) fn warnings(settings: &Settings, runners: &[&str]) -> Vec<String> {
     said
 }
 
-impl Ready<'_> {
+impl Ready {
     /// Agents run on the host.
     pub(super) fn on_host(&self) -> bool {
         !self.settings.sandbox.enabled

@@ -73,7 +73,8 @@ pub struct Settings {
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sandbox {
-    /// Always true in this version: agents run in containers only.
+    /// Default true: agents run in containers. `false` runs them as processes of this host, with all that you may do and see;
+    /// never from a repository's file.
     pub enabled: bool,
     /// Where containers may connect to: `allowlist` (default), `open` (full egress; not from a repository's file) or `none`.
     pub network: Network,
@@ -199,10 +200,10 @@ fn registry(runners: &BTreeMap<String, OwnRunner>) -> Result<Registry, SettingsE
 
 fn check(settings: &Settings) -> Result<(), SettingsError> {
     let sandbox = &settings.sandbox;
-    if !sandbox.enabled {
+    if !sandbox.enabled && sandbox.network == Network::None {
         return Err(SettingsError::new(
-            "`sandbox.enabled = false` is set, but this version of kew runs agents in containers only",
-            "remove the key",
+            "`sandbox.network = \"none\"` needs containers, but `sandbox.enabled = false` runs agents on the host",
+            "remove one of the two",
         ));
     }
     let tmpfs = sandbox.tmp_size.bytes().saturating_add(sandbox.home_size.bytes());

@@ -26,7 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     plan::{error::render::Paint, spec::Publish},
-    run::watchdog,
+    run::{host::guard, watchdog},
 };
 
 /// Runs epics of coding-agent jobs: a plan's nodes, each one agent in one hardened container, in dependency order.
@@ -62,6 +62,15 @@ enum Command {
     Runners(RunnersArgs),
     /// Print a JSON schema.
     Schema(SchemaArgs),
+    /// The parent of an agent on the host.
+    #[command(name = guard::SUBCOMMAND, hide = true)]
+    Guard {
+        kew: u32,
+        dir: Utf8PathBuf,
+        stdin: Utf8PathBuf,
+        #[arg(last = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// Kept by a run, to clean up behind it should it be killed.
     #[command(name = watchdog::SUBCOMMAND, hide = true)]
     Watchdog { host: String, config: Utf8PathBuf, owner: String, workspace: Utf8PathBuf, lock: Utf8PathBuf },
@@ -378,6 +387,11 @@ pub fn main() -> u8 {
         }
         Command::Runners(args) => runners::list(&args),
         Command::Schema(args) => schema::print(args.schema),
+        Command::Guard { kew, dir, stdin, command } => {
+            let (program, args) = command.split_first().expect("clap requires one");
+            let (program, args) = (program.to_string_lossy().into_owned(), args.to_vec());
+            return guard::keep(&guard::Guarded { kew, dir, stdin, program, args });
+        }
         Command::Watchdog { host, config, owner, workspace, lock } => {
             return watchdog::keep_watch(&watchdog::Watched { host, config, owner, workspace, lock });
         }

@@ -14,6 +14,7 @@ pub mod checkout;
 mod closure;
 pub mod collect;
 pub mod context;
+pub mod cover;
 pub mod error;
 pub mod findings;
 pub mod gitname;

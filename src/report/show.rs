@@ -59,7 +59,11 @@ fn head(run: &RunDetail, alive: bool) -> Vec<String> {
         format!("started  {} UTC", time(start.started)),
         format!("plan     {}", inert(&start.plan_path)),
         format!("base     {}", start.base),
-        format!("network  {}", inert(&start.network)),
+        format!(
+            "network  {}{}",
+            inert(&start.network),
+            if start.network == "host" { " (agents were not contained)" } else { "" }
+        ),
         format!("digest   {}", inert(&start.digest)),
     ]
 }

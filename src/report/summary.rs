@@ -7,7 +7,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     ci::defanged,
-    figures::{UNKNOWN, count, duration, tokens_in, usd_sum},
+    figures::{NOT_BILLED, UNKNOWN, count, duration, tokens_in, usd_split},
     table::{Align, Table},
 };
 use crate::{
@@ -52,8 +52,10 @@ pub struct SummaryRow {
     pub attempt_ms: Option<Millis>,
     /// Tokens of all attempts.
     pub tokens: Option<Tokens>,
-    /// US dollars of all attempts.
+    /// US dollars of all attempts that somebody is billed for.
     pub cost_usd: Option<f64>,
+    /// What subscriptions used, at list price.
+    pub not_billed_usd: Option<f64>,
     /// The cost of an attempt is unknown.
     pub cost_unknown: bool,
     /// Commits of the last attempt.
@@ -117,6 +119,7 @@ fn row(node: &NodeDetail, expected: Commits, state_dir: &Utf8Path) -> SummaryRow
         attempt_ms: end.zip(last).map(|(end, last)| end.ended - last.start.started),
         tokens: node.tokens(),
         cost_usd,
+        not_billed_usd: node.not_billed_usd(),
         cost_unknown,
         commits,
         branch: String::new(),
@@ -168,7 +171,7 @@ fn table(head: &SummaryHead, rows: &[SummaryRow]) -> Vec<String> {
             row.attempt_ms.map_or(UNKNOWN.into(), duration),
             input,
             output,
-            usd_sum(row.cost_usd, row.cost_unknown),
+            usd_split(row.cost_usd, row.cost_unknown, row.not_billed_usd, NOT_BILLED),
             if row.attempt == 0 { UNKNOWN.into() } else { row.commits.to_string() },
         ]);
     }
@@ -180,7 +183,7 @@ fn table(head: &SummaryHead, rows: &[SummaryRow]) -> Vec<String> {
         head.duration_ms.map_or(UNKNOWN.into(), duration),
         input,
         output,
-        usd_sum(cost_usd, at_least),
+        usd_split(cost_usd, at_least, sum(rows.iter().map(|row| row.not_billed_usd)), NOT_BILLED),
         rows.iter().map(|row| u64::from(row.commits)).sum::<u64>().to_string(),
     ]);
     table.lines()
@@ -198,18 +201,20 @@ fn outcome(row: &SummaryRow) -> String {
     text
 }
 
+/// Of what is known; `None` if nothing is.
+fn sum(of: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    of.flatten().fold(None, |sum, usd| Some(sum.unwrap_or(0.0) + usd))
+}
+
 /// Sums over all nodes, and whether the cost is at least that.
 fn spent(rows: &[SummaryRow]) -> (Option<Tokens>, Option<f64>, bool) {
     let mut tokens = None;
-    let mut cost = None;
     for row in rows {
         if let Some(used) = row.tokens {
             *tokens.get_or_insert_with(Tokens::default) += used;
         }
-        if let Some(usd) = row.cost_usd {
-            *cost.get_or_insert(0.0) += usd;
-        }
     }
+    let cost = sum(rows.iter().map(|row| row.cost_usd));
     (tokens, cost, rows.iter().any(|row| row.cost_unknown))
 }
 

@@ -150,7 +150,7 @@ impl Driver<'_> {
     fn run_began(&self) -> RunEvent {
         let (epic, base) = (self.run.plan.epic.name.to_string(), self.run.base.to_string());
         let (nodes, max_parallel) = (self.ids(), self.run.jobs);
-        let network = self.run.network.word().to_owned();
+        let network = self.run.network.to_owned();
         let Some(past) = &self.run.past else {
             return RunEvent::RunStarted { epic, base, nodes, max_parallel, network };
         };
@@ -275,6 +275,7 @@ impl Driver<'_> {
             log_max: self.run.log_max,
             artifacts_optional: node.artifacts_optional,
             step_cap: setup.step_cap,
+            subscription: setup.runner.subscription(&setup.bills),
             stop,
         };
         self.pool.run(job);
@@ -386,6 +387,7 @@ impl Driver<'_> {
             duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
             tokens,
             cost_usd,
+            not_billed_usd: self.dispatcher.not_billed(),
             cost_at_least,
         }
     }

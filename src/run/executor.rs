@@ -73,6 +73,18 @@ pub enum Hardening {
     Absent,
 }
 
+/// The fields of the hardening.
+pub const HARDENING: [&str; 8] = [
+    "read-only root",
+    "capabilities",
+    "no-new-privileges",
+    "pids",
+    "memory",
+    "cpus",
+    "network",
+    "single mount",
+];
+
 /// What an engine says of its hardening, field by field.
 #[derive(Debug, Clone)]
 pub struct Caps {
@@ -195,6 +207,11 @@ pub trait Executor: Send + Sync {
 pub trait Attempt: Send {
     /// The commit that it starts from.
     fn input(&self) -> &CommitId;
+
+    /// The checkout as the agent sees it, where that is a path of the host; `None` = the mount point of a container.
+    fn host_path(&self) -> Option<&str> {
+        None
+    }
 
     /// Runs the container to its end; it is known to be gone when this returns.
     fn run(&mut self, prompt: &str, sink: std::sync::Arc<dyn Sink>) -> Result<EngineEnd, Trouble>;

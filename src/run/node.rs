@@ -21,6 +21,7 @@ use super::{
     publisher::Answered,
 };
 use crate::{
+    contract::SIDECAR_FILENAME,
     docker::argv::Network,
     name::{CommitId, NodeId},
     outcome::{EngineEnd, Kind, Outcome, StopCause, judge_end, judge_work},
@@ -60,6 +61,8 @@ pub struct Job {
     pub artifacts_optional: bool,
     /// How many steps it may take.
     pub step_cap: Option<u32>,
+    /// A subscription pays for it.
+    pub subscription: bool,
     /// Why kew stops it, once it does.
     pub stop: Arc<Mutex<Option<StopCause>>>,
 }
@@ -132,6 +135,8 @@ pub struct Report {
     pub account: Account,
     /// Zero cost by definition.
     pub free: bool,
+    /// A subscription pays: its cost is nobody's bill.
+    pub subscription: bool,
     /// The reviewer's word and the digest of kew's copy of the sidecar.
     pub verdict: Option<(Judged, Option<String>)>,
     /// Last text.
@@ -161,7 +166,10 @@ impl Report {
         match self.account.totals() {
             _ if self.free => CostSource::Free,
             None if cut => CostSource::Unknown,
-            _ => self.account.cost_source(),
+            _ => match self.account.cost_source() {
+                CostSource::ListPrice if self.subscription => CostSource::NotBilled,
+                source => source,
+            },
         }
     }
 }
@@ -178,6 +186,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         ran: false,
         account: Account::default(),
         free: job.runner.free(),
+        subscription: job.subscription,
         verdict: None,
         summary: None,
         kept: Kept::default(),
@@ -220,7 +229,7 @@ fn steps(
     let input = attempt.input().clone();
     report.input = Some(input.clone());
 
-    let prompt = render_prompt(job, &input);
+    let prompt = render_prompt(job, &input, attempt.host_path());
     files.prompt(&prompt).map_err(|error| disk("the prompt's copy", &error))?;
 
     let listener = Arc::new(Listener::new(job, tell, &mut *files, shelf.mask())?);
@@ -320,9 +329,14 @@ fn judge(job: &Job, review: &Review, read: Result<&[u8], SidecarFault>, found: F
     verdict::decide(read, &expected)
 }
 
-fn render_prompt(job: &Job, input: &CommitId) -> String {
+fn render_prompt(job: &Job, input: &CommitId, host: Option<&str>) -> String {
     let reviewer = job.review.as_ref().map(|review| {
-        ReviewerFacts::new(review.subject.clone(), review.head.clone(), review.nonce.clone(), review.by)
+        let (subject, head) = (review.subject.clone(), review.head.clone());
+        let facts = ReviewerFacts::new(subject, head, review.nonce.clone(), review.by);
+        match host {
+            None => facts,
+            Some(checkout) => ReviewerFacts { sidecar: format!("{checkout}/{SIDECAR_FILENAME}"), ..facts },
+        }
     });
     let facts = BriefFacts {
         epic: job.spec.epic.clone(),
@@ -330,6 +344,7 @@ fn render_prompt(job: &Job, input: &CommitId) -> String {
         run: job.spec.key.run.clone(),
         branch: job.spec.branch(),
         input: input.clone(),
+        host: host.map(str::to_owned),
         network: match job.spec.network {
             Network::Allowlist => Egress::Allowlist,
             Network::Open => Egress::Open,

@@ -50,6 +50,7 @@ pub fn report(node: usize, outcome: Outcome) -> Box<Report> {
         ran: true,
         account: Account::default(),
         free: true,
+        subscription: false,
         verdict: None,
         summary: None,
         kept: Kept::default(),

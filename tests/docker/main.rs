@@ -25,6 +25,7 @@ mod rounds;
 mod strangers;
 mod stream;
 mod tables;
+mod toolchain;
 mod untouched;
 mod up;
 mod users;

@@ -16,7 +16,7 @@ use kew::{
         summary::{self, SummaryHead, SummaryRow, summary},
     },
     store::{AttemptDetail, NodeDetail, RunDetail, RunSummary, StateCounts},
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 const STATE: &str = "/repo/.git/kew";
@@ -225,6 +225,7 @@ fn columns_line_up_by_how_wide_they_are_shown() {
         attempt_ms: Some(0),
         tokens: None,
         cost_usd: None,
+        not_billed_usd: None,
         cost_unknown: true,
         commits: 0,
         branch: "kew/e/n".into(),
@@ -260,6 +261,7 @@ fn the_list_of_runs() {
             counts,
             tokens: cost_usd.and_then(|_| tokens(1, 999_999)),
             cost_usd,
+            not_billed_usd: None,
             at_least,
         }
     };
@@ -381,4 +383,17 @@ fn nodes_are_found_in_a_run() {
         run.open_attempts().map(ToString::to_string).collect::<Vec<_>>(),
         ["20261201-093000-k3f9/running/1"]
     );
+}
+
+#[test]
+fn what_a_subscription_pays_is_told_apart() {
+    let mut run = run();
+    for attempt in run.nodes.iter_mut().flat_map(|node| &mut node.attempts) {
+        if let Some(end) = attempt.end.as_mut().filter(|end| end.cost_source == CostSource::ListPrice) {
+            end.cost_source = CostSource::NotBilled;
+        }
+    }
+    insta::assert_snapshot!(summed_up(&run));
+    let shown = show(&run, Utf8Path::new(STATE), false);
+    assert!(shown.contains("(list price, not billed)") && !shown.contains("(list price)"), "{shown}");
 }

@@ -148,6 +148,7 @@ pub fn whole_run() -> Vec<Stamped> {
                 duration_ms: 3_720_000,
                 tokens: tokens(2_345, 4_500),
                 cost_usd: Some(1.239),
+                not_billed_usd: None,
                 cost_at_least: true,
             },
         ),

@@ -22,6 +22,7 @@ use crate::{
     git::{
         beneath::{ReadFault, read_beneath},
         collect::{self, CollectFault, Held},
+        cover::Cover,
         heads::{Heads, untouched},
         land::{land, land_held},
         prompt::{PromptError, remove_prompt, write_prompt},
@@ -72,11 +73,18 @@ impl Attempt for Contest {
         &self.input
     }
 
+    fn host_path(&self) -> Option<&str> {
+        self.shared.host.as_ref().map(|_| self.folder.as_str())
+    }
+
     fn run(&mut self, prompt: &str, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
         let written = write_prompt(&self.folder, prompt);
         written
             .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be written: {error}")))?;
-        let end = self.contain(sink);
+        let end = match &self.shared.host {
+            None => self.contain(sink),
+            Some(host) => host.run(&self.shared, &self.spec, &self.folder, &self.control, sink),
+        };
         // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
         let removed = remove_prompt(&self.folder);
         let end = end?;
@@ -293,6 +301,9 @@ impl Contest {
     /// Has a sealed container write what HEAD names, and what is uncommitted, to `answer`.
     fn pack(&self, answer: &Utf8Path) -> Result<(), Trouble> {
         let shared = &self.shared;
+        if shared.host.is_some() {
+            return self.cover(answer);
+        }
         let file = fs::File::create(answer)
             .map_err(|error| Trouble::Infrastructure(format!("`{answer}` could not be written: {error}")))?;
         let branch = refs::branch(&self.spec.epic, &self.spec.key.node);
@@ -322,6 +333,20 @@ impl Contest {
             },
             None => Err(Trouble::Infrastructure("collecting was ended by a signal".to_owned())),
         }
+    }
+
+    /// The same on the host, where there is no container to read it.
+    fn cover(&self, answer: &Utf8Path) -> Result<(), Trouble> {
+        let shared = &self.shared;
+        let cover = Cover {
+            mirror: &shared.mirror,
+            checkout: &self.folder,
+            input: &self.input,
+            branch: &refs::branch(&self.spec.epic, &self.spec.key.node),
+            limits: &shared.limits,
+            folder: &shared.workspace.quarantine(&format!("{}.cover", self.spec.container)),
+        };
+        cover.pack(answer).map_err(of_collect)
     }
 
     fn tag(&self) -> String {

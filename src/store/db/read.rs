@@ -34,6 +34,7 @@ impl Store {
                     counts: StateCounts::default(),
                     tokens: None,
                     cost_usd: None,
+                    not_billed_usd: None,
                     at_least: false,
                 })
             },
@@ -49,8 +50,11 @@ impl Store {
                 if let Some(tokens) = tokens {
                     *run.tokens.get_or_insert_default() += tokens;
                 }
-                if let Some(usd) = usd {
-                    *run.cost_usd.get_or_insert_default() += usd;
+                let (billed, not_billed) = source.split(usd);
+                for (sum, usd) in [(&mut run.cost_usd, billed), (&mut run.not_billed_usd, not_billed)] {
+                    if let Some(usd) = usd {
+                        *sum.get_or_insert_default() += usd;
+                    }
                 }
                 run.at_least |= source == CostSource::Unknown;
             }

@@ -293,6 +293,20 @@ fn image_name(image: &str) -> bool {
 }
 
 impl Settings {
+    /// The settings that a run was started with, from their record.
+    pub fn thaw(json: &str) -> Result<Self, SettingsError> {
+        let unreadable = |why: String| {
+            SettingsError::new(
+                format!("the settings on record cannot be read: {why}"),
+                "the run was recorded by another version of kew; start a new one",
+            )
+        };
+        let mut settings: Self = serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
+        settings.registry = registry(&settings.runners)?;
+        check(&settings)?;
+        Ok(settings)
+    }
+
     /// The names of the credentials that a runner is given: the chosen one, else all that it knows.
     pub fn credentials(&self, runner: &dyn Runner) -> Vec<EnvName> {
         let chosen = self.credentials.get(runner.name()).map(String::as_str);

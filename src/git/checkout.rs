@@ -1,6 +1,6 @@
 //! A fresh standalone clone of an input: the one thing that a container sees.
 //!
-//! It holds exactly what the input reaches, as one pack that git writes for it, so it shares no inode with the mirror or the
+//! It holds exactly what the input reaches, as packs of its own (see `closure`), so it shares no inode with the mirror or the
 //! user's repository, and nothing else of theirs can leak. (A fetch would do the same, but hash every object anew.) It has
 //! no remote, no tag and no hook. Invariant: git runs here only before the agent has had it.
 
@@ -10,6 +10,7 @@ use camino::Utf8Path;
 
 use super::{
     access::{self, Access},
+    closure,
     context::done,
     error::GitError,
     mirror::Mirror,
@@ -92,10 +93,7 @@ fn fill(
 }
 
 fn copy_all(mirror: &Mirror, input: &CommitId, git_dir: &Utf8Path) -> Result<(), GitError> {
-    // No search for deltas: what the mirror has as deltas is copied as it is.
-    let query = mirror.git().args(["pack-objects", "--revs", "--quiet", "--delta-base-offset", "--window=0"]);
-    let query = query.arg(git_dir.join("objects/pack/pack").as_str()).stdin_bytes(format!("{input}\n"));
-    done(query.deadline(WRITE), "pack-objects")?;
+    closure::bring(mirror, input, &git_dir.join("objects/pack"))?;
     copy_shallow(mirror, input, git_dir)
 }
 

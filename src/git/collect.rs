@@ -80,6 +80,8 @@ pub enum Held {
     ForeignObjects,
     /// Objects that git refuses.
     Broken,
+    /// The repository itself was taken apart: not to be read, or only at a risk.
+    Spoilt,
     /// A path that only a person changes.
     ProtectedPath,
     /// A submodule.
@@ -106,9 +108,6 @@ pub enum CollectFault {
         /// quarantine, for a person to look at.
         keep: Option<CommitId>,
     },
-    /// The agent spoilt its checkout.
-    #[error("{0}")]
-    Failed(String),
     /// The machine or kew, not the agent.
     #[error(transparent)]
     Infrastructure(#[from] GitError),
@@ -124,6 +123,7 @@ impl Held {
             Self::ReservedName => "reserved name",
             Self::ForeignObjects => "foreign objects",
             Self::Broken => "broken objects",
+            Self::Spoilt => "spoilt checkout",
             Self::ProtectedPath => "protected path",
             Self::Submodule => "submodule",
             Self::Symlink => "symbolic link",
@@ -156,7 +156,7 @@ pub fn script_fault(code: i32, stderr: &str) -> Option<CollectFault> {
         .unwrap_or("kew-collect: no reason given");
     let said = said.trim_start_matches("kew-collect: ").to_owned();
     match code {
-        10..=13 => Some(CollectFault::Failed(format!("the checkout cannot be collected: {said}"))),
+        10..=13 => Some(Held::Spoilt.because(format!("it cannot be collected: {said}"))),
         14 => Some(Held::TooMuch.because(said)),
         _ => None,
     }

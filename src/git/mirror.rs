@@ -11,6 +11,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     base::UserRepo,
+    closure,
     context::{Git, ObjectFormat, done},
     error::GitError,
     refs,
@@ -63,13 +64,18 @@ impl Mirror {
             return Ok(());
         }
         let _lock = self.lock()?;
+        let first = closure::is_empty(self);
         let depth = if self.became_whole(user) { "--unshallow" } else { "--update-shallow" };
         let query = self.git().args(["-c", "protocol.version=2", "-c", "fetch.writeCommitGraph=false"]);
         let query =
             query.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
         let query = query.args(["--no-recurse-submodules", depth, "--"]).arg(user.common_dir().as_str());
         let query = query.arg(format!("+{id}:{}", refs::keep(id))).deadline(FETCH);
-        done(query, "fetch").map(|_| ())
+        done(query, "fetch")?;
+        if first {
+            closure::adopt(self, id);
+        }
+        Ok(())
     }
 
     /// The user's repository was shallow once and is not any more; the mirror still is.

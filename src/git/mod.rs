@@ -10,6 +10,7 @@ pub mod argv;
 pub mod base;
 pub mod beneath;
 pub mod checkout;
+mod closure;
 pub mod collect;
 pub mod context;
 pub mod error;

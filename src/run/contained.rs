@@ -225,7 +225,6 @@ fn of_docker(error: DockerError) -> Trouble {
 fn of_collect(fault: CollectFault) -> Trouble {
     match fault {
         CollectFault::Held { reason, sentence, .. } => Trouble::Held { word: reason.word(), sentence },
-        CollectFault::Failed(reason) => Trouble::Failed(reason),
         CollectFault::Infrastructure(error) => of_git(error),
     }
 }

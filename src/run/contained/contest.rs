@@ -21,10 +21,10 @@ use crate::{
     },
     git::{
         beneath::{ReadFault, read_beneath},
-        collect::{self, CollectFault},
+        collect::{self, CollectFault, Held},
         heads::{Heads, untouched},
         land::{land, land_held},
-        prompt::{remove_prompt, write_prompt},
+        prompt::{PromptError, remove_prompt, write_prompt},
         recover::{RecoverFault, recover},
         refs,
     },
@@ -75,8 +75,16 @@ impl Attempt for Contest {
         // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
         let removed = remove_prompt(&self.folder);
         let end = end?;
-        removed
-            .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be removed: {error}")))?;
+        match removed {
+            // The agent's doing, and no reason to distrust the machine.
+            Err(PromptError::Folder) => {
+                let sentence = "a folder is in the place of the prompt's file".to_owned();
+                return Err(Trouble::Held { word: Held::Spoilt.word(), sentence });
+            }
+            removed => removed.map_err(|error| {
+                Trouble::Infrastructure(format!("the prompt could not be removed: {error}"))
+            })?,
+        }
         Ok(end)
     }
 

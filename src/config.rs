@@ -7,6 +7,7 @@ mod checkout;
 mod layers;
 pub mod map;
 mod policy;
+pub mod publish;
 
 pub use self::{checkout::Checkout, layers::Layers, policy::Policy};
 
@@ -56,6 +57,9 @@ pub struct Settings {
     /// Which commits are held for a person. Not from a repository's file.
     #[serde(default)]
     pub policy: Policy,
+    /// Where and how branches and pull requests are published.
+    #[serde(default)]
+    pub publish: publish::Publish,
     /// Kew's own runners and those above.
     #[serde(skip)]
     pub registry: Registry,
@@ -229,6 +233,7 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             ));
         }
     }
+    settings.publish.check()?;
     let toolchains = sandbox.toolchains.iter().flat_map(|(name, toolchain)| {
         toolchain
             .images

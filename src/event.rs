@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     name::{NodeId, RunId},
-    record::NodeState,
+    record::{NodeState, PublicationState},
     stream::{CostSource, Tokens},
 };
 
@@ -195,6 +195,43 @@ pub enum RunEvent {
         node: NodeId,
         /// What for.
         reason: String,
+    },
+    /// A node's branch is on the remote, and its pull request is open if one was wanted.
+    Published {
+        /// The node.
+        node: NodeId,
+        /// The branch.
+        branch: String,
+        /// The remote's address, without user and password.
+        remote: String,
+        /// The commit.
+        commit: String,
+        /// The page of its pull request.
+        url: Option<String>,
+        /// Nothing had to be done: it was all there.
+        already: bool,
+    },
+    /// A node has no commit that the base has not, so there is nothing to publish.
+    NothingToPublish {
+        /// The node.
+        node: NodeId,
+        /// The branch that it would have had.
+        branch: String,
+    },
+    /// A node that may be published could not be. It stays passed; `kew publish` tries again.
+    PublishFailed {
+        /// The node.
+        node: NodeId,
+        /// The branch.
+        branch: String,
+        /// The remote's address, without user and password.
+        remote: String,
+        /// `refused` (a person decides), `unreachable` or `stopped`.
+        state: PublicationState,
+        /// Why (may quote the remote).
+        reason: String,
+        /// What to do.
+        help: String,
     },
     /// Nothing happened for a while; the run is alive.
     Heartbeat {

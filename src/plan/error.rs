@@ -80,6 +80,8 @@ codes! {
     E0406 ExitVerdictOnAgent "`verdict = \"exit\"` is set on a reviewer that is an agent."
     E0407 ReviewerCommits "A reviewer is to commit, but its commits are always dropped."
     E0408 ReworkWithoutReviewer "`rework` is set on a node that nobody reviews."
+    E0409 PublishReviewer "A reviewer is to publish, but it brings no commits."
+    E0410 PublishEvidence "A node is to publish that runs on work which is not yet reviewed."
     E0501 MissingPrompt "A node has no prompt."
     E0502 TwoPrompts "A node has both `prompt` and `prompt_file`."
     E0503 EmptyPrompt "A prompt is empty."

@@ -126,6 +126,21 @@ pub enum Publish {
     /// Nothing leaves the repository.
     #[default]
     None,
+    /// Its branch is pushed.
+    Branch,
+    /// Its branch is pushed and a pull request is opened.
+    PullRequest,
+}
+
+impl Publish {
+    /// The word in a plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Branch => "branch",
+            Self::PullRequest => "pull-request",
+        }
+    }
 }
 
 impl Plan {

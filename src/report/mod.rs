@@ -19,6 +19,7 @@ mod told;
 
 use std::io::{self, IsTerminal as _};
 
+pub use self::told::told as line;
 pub use self::{jsonl::Jsonl, plain::Plain, progress::Progress};
 use crate::{event::Stamped, record::Millis};
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     name::CommitId,
-    record::{AttemptEnd, NodeStart, VerdictRow},
+    record::{AttemptEnd, NodeStart, Publication, PublicationState, VerdictRow},
     store::{AttemptDetail, AttemptFiles, NodeDetail, RunDetail},
     text::{inert, plural},
 };
@@ -31,6 +31,7 @@ pub fn show(run: &RunDetail, state_dir: &Utf8Path, alive: bool) -> String {
     for (start, node) in run.each() {
         lines.push(String::new());
         lines.extend(node_lines(start, node));
+        lines.extend(run.publications.iter().rfind(|row| row.key.node == node.node).map(publication));
         for attempt in &node.attempts {
             lines.extend(attempt_lines(attempt, state_dir));
         }
@@ -75,6 +76,19 @@ fn node_lines(start: &NodeStart, node: &NodeDetail) -> Vec<String> {
         lines.push(field("needs", &needs.join(", ")));
     }
     lines
+}
+
+/// How far its last publication came.
+fn publication(row: &Publication) -> String {
+    let at = CommitId::short(&row.commit);
+    let state = match row.state {
+        PublicationState::Pushing => "not known whether it was pushed",
+        PublicationState::Nothing => return field("publish", "nothing to publish"),
+        other => other.word(),
+    };
+    let url = row.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default();
+    let reason = row.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    field("publish", &format!("{state}, {} at {at} on {}{url}{reason}", row.branch, row.remote))
 }
 
 fn attempt_lines(attempt: &AttemptDetail, state_dir: &Utf8Path) -> Vec<String> {

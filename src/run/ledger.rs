@@ -8,7 +8,7 @@ use crate::{
     event::Stamped,
     lines::Line,
     name::AttemptKey,
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, NodeState, Publication, RunEnd, RunStart, VerdictRow},
 };
 
 /// The store refused a row.
@@ -31,6 +31,8 @@ pub trait Ledger {
     ) -> Result<(), LedgerError>;
     /// A node changed without an attempt.
     fn node(&mut self, key: &AttemptKey, state: NodeState, reason: Option<&str>) -> Result<(), LedgerError>;
+    /// A publication begins or ends.
+    fn publication(&mut self, row: &Publication) -> Result<(), LedgerError>;
     /// An event, for the record.
     fn event(&mut self, event: &Stamped) -> Result<(), LedgerError>;
     /// The run is over.

@@ -17,6 +17,7 @@ use self::{listener::Listener, masked::mask_report};
 use super::{
     executor::{Collected, Executor, NodeSpec, Sink, Source, Trouble},
     ledger::Shelf,
+    publisher::Answered,
 };
 use crate::{
     docker::argv::Network,
@@ -87,6 +88,8 @@ pub enum Told {
     MustStop(NodeIx, StopCause),
     /// It is over.
     Ended(Box<Report>),
+    /// Its publication is over; not told by a node, but on the same channel.
+    Published(Box<Answered>),
 }
 
 /// Where an attempt stands.

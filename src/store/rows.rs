@@ -2,7 +2,9 @@
 
 use crate::{
     name::{AttemptKey, NodeId, RunId},
-    record::{AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{
+        AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart, VerdictRow,
+    },
     stream::{CostSource, Tokens},
 };
 
@@ -102,6 +104,8 @@ pub struct RunDetail {
     pub end: Option<RunEnd>,
     /// Where each node stands: `nodes[i]` is about `start.nodes[i]`.
     pub nodes: Vec<NodeDetail>,
+    /// Steps of publications, oldest first.
+    pub publications: Vec<Publication>,
 }
 
 impl RunDetail {

@@ -13,7 +13,7 @@ use crate::{
     event::Stamped,
     lines::Line,
     name::AttemptKey,
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, NodeState, Publication, RunEnd, RunStart, VerdictRow},
     run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
@@ -43,6 +43,10 @@ impl Ledger for Store {
 
     fn node(&mut self, key: &AttemptKey, state: NodeState, reason: Option<&str>) -> Result<(), LedgerError> {
         Ok(self.set_node(&key.run, &key.node, state, reason)?)
+    }
+
+    fn publication(&mut self, row: &Publication) -> Result<(), LedgerError> {
+        Ok(self.add_publication(row)?)
     }
 
     fn event(&mut self, event: &Stamped) -> Result<(), LedgerError> {

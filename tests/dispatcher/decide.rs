@@ -22,6 +22,7 @@ pub fn at(seconds: u64) -> Now {
 
 pub fn dispatcher(rig: &Rig) -> Dispatcher<'_> {
     Dispatcher::new(Setup {
+        publish: false,
         plan: &rig.plan,
         dag: &rig.dag,
         base: commit(BASE),

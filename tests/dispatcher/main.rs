@@ -10,6 +10,7 @@ mod limits;
 mod memory;
 mod order;
 mod outcomes;
+mod publish;
 mod record;
 mod resume;
 mod rework;

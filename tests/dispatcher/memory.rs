@@ -11,7 +11,7 @@ use kew::{
     event::Stamped,
     lines::Line,
     name::{AttemptKey, NodeId},
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, NodeState, Publication, RunEnd, RunStart, VerdictRow},
     run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
@@ -33,6 +33,7 @@ pub struct State {
     pub ends: Vec<(AttemptEnd, NodeState, Option<VerdictRow>)>,
     pub nodes: BTreeMap<NodeId, (NodeState, Option<String>)>,
     pub events: Vec<Stamped>,
+    pub publications: Vec<Publication>,
     pub ended: Option<RunEnd>,
     /// Every call that was not refused, in order.
     pub steps: Vec<Step>,
@@ -106,6 +107,11 @@ impl Ledger for State {
         self.call()?;
         self.nodes.insert(key.node.clone(), (state, reason.map(str::to_owned)));
         self.steps.push(Step::Node(key.clone(), state, reason.map(str::to_owned)));
+        Ok(())
+    }
+    fn publication(&mut self, row: &Publication) -> Result<(), LedgerError> {
+        self.call()?;
+        self.publications.push(row.clone());
         Ok(())
     }
     fn event(&mut self, event: &Stamped) -> Result<(), LedgerError> {

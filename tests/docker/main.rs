@@ -16,6 +16,7 @@ mod leaks;
 mod origins;
 mod own;
 mod policy;
+mod publish;
 mod remapped;
 mod resume;
 mod rig;

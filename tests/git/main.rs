@@ -1,5 +1,7 @@
 //! Host git, by real git in temporary folders. (The sealed container is tested elsewhere; here its script runs under sh.)
 
+#[path = "../support/http.rs"]
+mod http;
 #[path = "../support/git.rs"]
 mod support;
 
@@ -15,6 +17,9 @@ mod merge;
 mod mirror;
 mod phantom;
 mod policy;
+mod publish;
+mod publish_gh;
+mod publish_http;
 mod reading;
 mod recover;
 mod tree;

@@ -121,6 +121,7 @@ fn run() -> RunDetail {
     let mut running = attempt("running", 1, "passed", None, None, 0);
     running.end = None;
     RunDetail {
+        publications: Vec::new(),
         start: RunStart {
             run: run_id(),
             epic: EpicName::new("parser-rewrite").expect("good"),

@@ -103,7 +103,8 @@ impl Store {
         for detail in &mut nodes {
             detail.attempts = attempts(&read, &id, &detail.node)?;
         }
-        Ok(RunDetail { start, end, nodes })
+        let publications = self.publications(&id)?;
+        Ok(RunDetail { start, end, nodes, publications })
     }
 
     /// The number that the node's next attempt has: 1 + the last one ever started.
@@ -282,7 +283,11 @@ fn state(row: &Row<'_>) -> rusqlite::Result<NodeState> {
         .ok_or_else(|| damaged(row, "state", format!("`{word}` is no state")))
 }
 
-fn name<T>(row: &Row<'_>, column: &str, check: fn(String) -> Result<T, BadName>) -> rusqlite::Result<T> {
+pub(super) fn name<T>(
+    row: &Row<'_>,
+    column: &str,
+    check: fn(String) -> Result<T, BadName>,
+) -> rusqlite::Result<T> {
     check(row.get(column)?).map_err(|error| damaged(row, column, error))
 }
 
@@ -300,7 +305,7 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite
     serde_json::from_str(&text).map_err(|error| damaged(row, column, error))
 }
 
-fn damaged(
+pub(super) fn damaged(
     row: &Row<'_>,
     column: &str,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -309,7 +314,7 @@ fn damaged(
     rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error.into())
 }
 
-fn collect<T>(
+pub(super) fn collect<T>(
     read: &Connection,
     doing: &'static str,
     sql: &str,

@@ -113,7 +113,7 @@ pub enum RunEvent {
         tokens: Option<Tokens>,
         /// US dollars.
         cost_usd: Option<f64>,
-        /// Who says so; `unknown` beside a number makes it "at least".
+        /// Who says so; `unknown` beside a number makes it "at least", `list-price-not-billed` no money spent.
         #[serde(default)]
         cost_source: CostSource,
         /// The commit that it brought.
@@ -122,6 +122,12 @@ pub enum RunEvent {
         commits: u32,
         /// The ref that keeps them.
         git_ref: Option<String>,
+        /// The ref that keeps what an attempt left that did not pass; nothing starts from it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<String>,
+        /// How many artifacts are stored.
+        #[serde(default)]
+        artifacts: usize,
         /// The folder with its logs.
         logs: Option<String>,
     },
@@ -248,8 +254,11 @@ pub enum RunEvent {
         duration_ms: i64,
         /// Sum of known tokens; `None` if none is known.
         tokens: Option<Tokens>,
-        /// Sum of known costs; `None` if none is known.
+        /// Sum of known costs, money that somebody is billed for; `None` if none is known.
         cost_usd: Option<f64>,
+        /// What subscriptions used, at list price: not billed, and not part of `cost_usd`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_billed_usd: Option<f64>,
         /// At least one node's cost is unknown, so the sum is "at least".
         cost_at_least: bool,
     },

@@ -170,6 +170,33 @@ pub struct AttemptEnd {
     pub summary: Option<String>,
 }
 
+/// A file that an attempt left for people: evidence, never an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its path, relative to the checkout and to the attempt's folder of artifacts. Of the agent's choosing, but checked.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 (hex) of its bytes.
+    pub sha256: String,
+}
+
+/// What is kept of an attempt beside its result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The commit of an attempt that did not pass, under its own ref; never an input.
+    pub work: Option<CommitId>,
+    /// Its artifacts, in the order of their paths.
+    pub artifacts: Vec<Artifact>,
+}
+
+impl Kept {
+    /// There is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.work.is_none() && self.artifacts.is_empty()
+    }
+}
+
 /// A reviewer's word, read and digested.
 #[derive(Debug, Clone)]
 pub struct VerdictRow {

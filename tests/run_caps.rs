@@ -75,7 +75,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         grace: Duration::from_secs(1),
         max_wait: None,
         backoff: Duration::from_millis(1),
-        network: Network::None,
+        network: "none",
         warnings: Vec::new(),
         past: None,
     };

@@ -16,6 +16,7 @@ use crate::{
         input::InputFrom,
         spec::{NodeIx, Plan, Publish},
     },
+    run::host,
 };
 
 /// A dry run's result; `v` is its version.
@@ -52,6 +53,8 @@ struct DryNode {
     timeout_s: Option<u64>,
     retries: u32,
     rework: u32,
+    artifacts: Vec<String>,
+    artifacts_optional: bool,
     credentials: Vec<DryCredential>,
     argv: Vec<String>,
 }
@@ -110,7 +113,11 @@ pub fn dry_run(given: Given<'_>) -> DryRun {
         epic: given.plan.epic.name.to_string(),
         base: given.base.to_string(),
         max_parallel: given.jobs,
-        network: given.settings.sandbox.network.word(),
+        network: if given.settings.sandbox.enabled {
+            given.settings.sandbox.network.word()
+        } else {
+            host::NETWORK
+        },
         order: ids(&active),
         nodes,
         implied: implied(given.plan, given.dag, given.active),
@@ -130,23 +137,25 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
     };
     let container_args = resolved.runner.container_args(spec.model.as_deref());
     let credentials: Vec<EnvName> = resolved.credentials.iter().map(|(name, _)| name.clone()).collect();
-    let argv = build_run_argv(&RunArgv {
-        name: &format!("kew-{{run}}-{}-1", spec.id),
-        labels: &labels,
-        limits: &given.settings.sandbox.limits(given.engine_cpus),
-        network: resolved.network,
-        checkout: "{checkout}",
-        credentials: &credentials,
-        image: resolved.image_id.as_deref().unwrap_or("<image id>"),
-        container_args: &container_args,
-    });
+    let argv = || {
+        build_run_argv(&RunArgv {
+            name: &format!("kew-{{run}}-{}-1", spec.id),
+            labels: &labels,
+            limits: &given.settings.sandbox.limits(given.engine_cpus),
+            network: resolved.network,
+            checkout: "{checkout}",
+            credentials: &credentials,
+            image: resolved.image_id.as_deref().unwrap_or("<image id>"),
+            container_args: &container_args,
+        })
+    };
     DryNode {
         node: spec.id.to_string(),
         runner: resolved.runner.name(),
         model: spec.model.clone(),
         image: resolved.image.clone(),
         image_id: resolved.image_id.clone(),
-        network: resolved.network.word(),
+        network: if resolved.command.is_some() { host::NETWORK } else { resolved.network.word() },
         needs: given.dag.needs(node).iter().map(|need| id(need.node)).collect(),
         gates: given.dag.gates(node).into_iter().map(id).collect(),
         evidence: given.dag.is_evidence(node),
@@ -174,6 +183,8 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
         timeout_s: spec.timeout.map(|timeout| timeout.as_secs()),
         retries: spec.retries,
         rework: spec.rework,
+        artifacts: spec.artifacts.iter().map(ToString::to_string).collect(),
+        artifacts_optional: spec.artifacts_optional,
         credentials: resolved
             .credentials
             .iter()
@@ -182,7 +193,12 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
                 set: *state == super::preflight::CredentialState::Set,
             })
             .collect(),
-        argv: std::iter::once("docker".to_owned()).chain(argv).collect(),
+        argv: match &resolved.command {
+            None => std::iter::once("docker".to_owned()).chain(argv()).collect(),
+            Some(command) => {
+                std::iter::once(command.program.clone()).chain(command.argv("{session}")).collect()
+            }
+        },
     }
 }
 
@@ -201,7 +217,8 @@ impl DryRun {
     fn human(&self) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "{}: epic `{}` on {}", self.plan, self.epic, &self.base[..10]);
-        let _ = writeln!(out, "{} at once, network {}", self.max_parallel, self.network);
+        let contained = if self.network == host::NETWORK { ", none contained" } else { "" };
+        let _ = writeln!(out, "{} at once, network {}{contained}", self.max_parallel, self.network);
         let _ = writeln!(out, "order: {}", self.order.join(" "));
         if !self.implied.is_empty() {
             let _ = write!(out, "implied gates:\n{}", self.implied);
@@ -223,7 +240,8 @@ impl DryNode {
         let _ = writeln!(out, "{}: runner {}{model}", self.node, self.runner);
         let id = self.image_id.as_ref().map(|id| format!(" ({id})")).unwrap_or_default();
         let _ = writeln!(out, "  image       {}{id}", self.image);
-        let _ = writeln!(out, "  network     {}", self.network);
+        let contained = if self.network == host::NETWORK { ", not contained" } else { "" };
+        let _ = writeln!(out, "  network     {}{contained}", self.network);
         let credentials =
             self.credentials.iter().map(|c| format!("{} ({})", c.name, if c.set { "set" } else { "unset" }));
         let credentials = credentials.collect::<Vec<_>>().join(", ");
@@ -252,6 +270,10 @@ impl DryNode {
             if times > 0 {
                 let _ = writeln!(out, "  {what:<11} {times}");
             }
+        }
+        if !self.artifacts.is_empty() {
+            let optional = if self.artifacts_optional { " (optional)" } else { "" };
+            let _ = writeln!(out, "  artifacts   {}{optional}", self.artifacts.join(", "));
         }
         let _ = write!(out, "  argv        {}", self.argv.join(" "));
         out

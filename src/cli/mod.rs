@@ -2,6 +2,7 @@
 //!
 //! stdout carries results, stderr people's text. No prompt ever asks.
 
+mod artifacts;
 mod build;
 mod check;
 mod doctor;
@@ -25,7 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
     plan::{error::render::Paint, spec::Publish},
-    run::watchdog,
+    run::{host::guard, watchdog},
 };
 
 /// Runs epics of coding-agent jobs: a plan's nodes, each one agent in one hardened container, in dependency order.
@@ -52,6 +53,8 @@ enum Command {
     Logs(LogsArgs),
     /// Push branches and open pull requests that a run did not publish, or could not.
     Publish(PublishArgs),
+    /// List what nodes left as artifacts, or copy it out.
+    Artifacts(ArtifactsArgs),
     /// Build and try the images that agents run in.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -59,6 +62,15 @@ enum Command {
     Runners(RunnersArgs),
     /// Print a JSON schema.
     Schema(SchemaArgs),
+    /// The parent of an agent on the host.
+    #[command(name = guard::SUBCOMMAND, hide = true)]
+    Guard {
+        kew: u32,
+        dir: Utf8PathBuf,
+        stdin: Utf8PathBuf,
+        #[arg(last = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// Kept by a run, to clean up behind it should it be killed.
     #[command(name = watchdog::SUBCOMMAND, hide = true)]
     Watchdog { host: String, config: Utf8PathBuf, owner: String, workspace: Utf8PathBuf, lock: Utf8PathBuf },
@@ -192,6 +204,26 @@ struct PublishArgs {
     #[command(flatten)]
     repo: RepoArgs,
     /// `json`: one versioned event per line on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct ArtifactsArgs {
+    /// A run's id, the beginning of one, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+    /// Only this node's.
+    node: Option<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Copy them to DIR/NODE/PATH. Nothing that is there is overwritten.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<Utf8PathBuf>,
+    /// Those of every attempt, below DIR/NODE/ATTEMPT; default: of each node's last one.
+    #[arg(long)]
+    all: bool,
+    /// `json`: one object per artifact on stdout.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,
 }
@@ -345,6 +377,7 @@ pub fn main() -> u8 {
         Command::Show(args) => history::show(&args),
         Command::Logs(args) => history::logs(&args),
         Command::Publish(args) => publish::publish(&args),
+        Command::Artifacts(args) => artifacts::artifacts(&args),
         Command::Sandbox(SandboxCommand::Up(args)) => up::up(&args),
         Command::Sandbox(SandboxCommand::Build(args)) => build::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
@@ -354,6 +387,11 @@ pub fn main() -> u8 {
         }
         Command::Runners(args) => runners::list(&args),
         Command::Schema(args) => schema::print(args.schema),
+        Command::Guard { kew, dir, stdin, command } => {
+            let (program, args) = command.split_first().expect("clap requires one");
+            let (program, args) = (program.to_string_lossy().into_owned(), args.to_vec());
+            return guard::keep(&guard::Guarded { kew, dir, stdin, program, args });
+        }
         Command::Watchdog { host, config, owner, workspace, lock } => {
             return watchdog::keep_watch(&watchdog::Watched { host, config, owner, workspace, lock });
         }

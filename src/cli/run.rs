@@ -4,7 +4,9 @@
 //! container; what was made for the run is gone at its end, whatever the end was.
 
 mod base;
+mod footing;
 mod frozen;
+pub(super) mod host;
 mod leftovers;
 mod resume;
 mod warnings;
@@ -19,11 +21,7 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 
 pub use self::resume::resume;
-use self::{
-    leftovers::{Cleaner, leftovers_of, reap},
-    resume::GoesOn,
-    warnings::warnings,
-};
+use self::{leftovers::Cleaner, resume::GoesOn, warnings::warnings};
 use super::{
     Format, RunArgs,
     check::implied,
@@ -36,7 +34,7 @@ use super::{
 };
 use crate::{
     config::{REPOSITORY_FILE, Settings},
-    docker::{argv::Labels, client::Docker, context, events::Events},
+    docker::{argv::Labels, client::Docker, context},
     error::Failure,
     git::{
         access::{Access, grant},
@@ -47,13 +45,13 @@ use crate::{
     },
     name::{CommitId, EnvName, RunId},
     plan::spec::Publish,
-    process::query::RunAs,
     report,
     run::{
         self, Ended, Run,
         contained::{Contained, Engine},
-        executor::Executor as _,
+        executor::Executor,
         fresh,
+        host::Host,
         ledger::{Ledger as _, Observer},
         publisher::{Going, Publisher},
         watchdog::{Watchdog, Watched},
@@ -178,7 +176,10 @@ impl Ready {
 
     fn real(mut self) -> Result<u8, Failure> {
         preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
-        let host = context::endpoint(|name| std::env::var_os(name))?;
+        let host = match self.on_host() {
+            true => host::NOWHERE.to_owned(),
+            false => context::endpoint(|name| std::env::var_os(name))?,
+        };
         let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
         let need = base::Need {
             repo: &self.repo,
@@ -235,7 +236,7 @@ impl Ready {
             attempt: 0,
         };
         let watched = Watched {
-            host: docker.host().to_owned(),
+            host: if self.on_host() { String::new() } else { docker.host().to_owned() },
             config: workspace.docker_config(),
             owner: labels.owner.clone(),
             workspace: workspace.root().to_owned(),
@@ -247,10 +248,13 @@ impl Ready {
         let mut clean = None;
         let done = self.watched(id, state, workspace, docker, &labels, &watchdog, &mut clean);
         if let Ok((code, true)) = done {
-            say(&format!(
-                "left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})",
-                labels.owner
-            ));
+            let by_hand = match self.on_host() {
+                true => String::new(),
+                false => {
+                    format!(", or: docker rm -f $(docker ps -aq --filter label=kew.owner={})", labels.owner)
+                }
+            };
+            say(&format!("left at once; the watchdog removes what still runs{by_hand}"));
             // Neither dismissed nor waited for: the watchdog sees the end of this process and cleans up. Destructors would
             // remove folders under containers that still run.
             std::process::exit(i32::from(code));
@@ -278,34 +282,11 @@ impl Ready {
         watchdog: &Watchdog,
         clean: &mut Option<Cleaner>,
     ) -> Result<(u8, bool), Failure> {
-        let engine = docker.engine()?;
-        preflight::check_engine(&engine, &self.settings)?;
-        match &self.goes_on {
-            None => preflight::resolve_images(docker, &mut self.resolved, &self.active)?,
-            Some(_) => preflight::check_images(docker, &self.resolved, &self.active)?,
-        }
-        let collector = preflight::collector_id(docker, &self.settings)?;
-        let cleaner =
-            Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
-        let checkouts = self.settings.sandbox.checkout_dir.as_deref();
-        reap(checkouts, state, &cleaner);
-        if self.goes_on.is_some() {
-            leftovers_of(id, checkouts, state, workspace.root(), &cleaner)?;
-        }
-        *clean = Some(cleaner);
-
-        let register = watchdog.register();
-        let events =
-            Events::listen(docker, &labels.owner, &engine.time, Arc::clone(&register)).map_err(|error| {
-                Failure::infrastructure(format!("`docker events` could not be started: {error}"))
-            })?;
-        let probe = Labels { node: "probe".to_owned(), ..labels.clone() };
-        let agent = preflight::probe_mount(docker, &collector, &probe, &workspace.root().join("checkouts"))?;
-        let access = if rustix::process::geteuid().is_root() {
-            Access::Owner(RunAs { uid: agent.0, gid: agent.1 })
-        } else {
-            Access::Everyone
+        let footing = match self.on_host() {
+            true => self.host_footing(workspace, watchdog)?,
+            false => self.footing(id, state, workspace, docker, labels, watchdog, clean)?,
         };
+        let on_host = footing.host.is_some();
 
         let publisher = match self.outgoing.take() {
             None => None,
@@ -335,23 +316,31 @@ impl Ready {
             .collect();
         let masker =
             Masker::new(credentials.iter().map(|(name, value)| (name.to_string(), value.as_encoded_bytes())));
-        let executor = Engine(Arc::new(Contained {
+        let engine = Engine(Arc::new(Contained {
             docker: docker.clone(),
-            events,
+            events: footing.events,
             labels: labels.clone(),
-            collector,
+            collector: footing.collector,
             repo: self.repo.clone(),
             mirror,
             workspace: Arc::clone(workspace),
-            access,
+            access: footing.access,
             credentials,
-            register,
+            register: footing.register,
+            artifact_limits: self.settings.sandbox.artifact_limits(),
+            checkout_max: self.settings.sandbox.checkout_max.bytes(),
             limits: self.settings.policy.limits(),
             shape: self.settings.checkout.shape(),
             depth: self.settings.checkout.depth,
+            host: footing.host,
             controls: Mutex::default(),
         }));
-        if let Some(gap) = executor.caps().gaps().next() {
+        let executor: Arc<dyn Executor> = match on_host {
+            true => Arc::new(Host(engine.clone())),
+            false => Arc::new(engine.clone()),
+        };
+        // On the host every field is a gap, and that is what the user asked for in so many words.
+        if let Some(gap) = executor.caps().gaps().next().filter(|_| !on_host) {
             return Err(Failure::infrastructure(format!("the engine cannot enforce `{gap}`")));
         }
         let shelf = Files { state: state.to_owned(), masker: Arc::new(masker) };
@@ -364,12 +353,12 @@ impl Ready {
             active: self.active.clone(),
             jobs: self.jobs,
             fail_fast: self.options.fail_fast,
-            limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
+            limits: self.settings.sandbox.limits(footing.cpus),
             log_max: self.settings.sandbox.log_max.bytes(),
             grace: Duration::from_secs(self.settings.sandbox.stop_grace),
             backoff: BACKOFF,
             max_wait: self.options.max_wait.or(in_ci().then_some(CI_WAIT)),
-            network: self.settings.sandbox.network,
+            network: self.network(),
             warnings: self.warnings.clone(),
             publisher: publisher.map(|publisher| self.going(publisher, &store)).transpose()?,
             past: self.goes_on.as_ref().map(|goes_on| goes_on.past.clone()),
@@ -388,9 +377,9 @@ impl Ready {
             Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
             Format::Human => report::for_people(in_ci()),
         });
-        let ended = run::drive(&run, Arc::new(executor.clone()), Arc::new(shelf), &mut store, &mut reporter)
+        let ended = run::drive(&run, executor, Arc::new(shelf), &mut store, &mut reporter)
             .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
-        executor.0.events.close();
+        engine.0.events.close();
         reporter.0.finish();
         if let Some(error) = &ended.broken {
             say(&format!(

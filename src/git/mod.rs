@@ -7,17 +7,20 @@
 
 pub mod access;
 pub mod argv;
+pub mod artifacts;
 pub mod base;
 pub mod beneath;
 pub mod checkout;
 mod closure;
 pub mod collect;
 pub mod context;
+pub mod cover;
 pub mod error;
 pub mod findings;
 pub mod gitname;
 pub mod header;
 pub mod heads;
+pub mod keep;
 pub mod land;
 pub mod merge;
 pub mod mirror;

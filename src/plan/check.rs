@@ -3,6 +3,7 @@
 //! It goes on after each problem and never tells the same trouble twice: a value that is already known to be bad is not
 //! asked about again. After an error of syntax only the text itself is judged, since parts of it may be missing.
 
+mod artifacts;
 mod caps;
 mod findings;
 mod links;
@@ -144,6 +145,7 @@ impl<'p> Checker<'p> {
         let reviewer = is_reviewer(raw);
         let work = self.work(entry);
         let prompt = self.prompt(entry);
+        let artifacts = self.artifacts(raw);
         let timeout = self.timeout(raw);
         let caps = self.caps(entry, work.as_ref().map(|work| work.metering));
         let (retries, rework) = (self.retries(raw), self.rework(ix, entry, links));
@@ -169,6 +171,9 @@ impl<'p> Checker<'p> {
             rework,
             network_none: setting(&raw.network, &self.defaults.network).is_some(),
             brief: setting(&raw.brief, &self.defaults.brief).is_none_or(|brief| brief.at.value),
+            artifacts,
+            artifacts_optional: setting(&raw.artifacts_optional, &self.defaults.artifacts_optional)
+                .is_some_and(|optional| optional.at.value),
             publish: super::spec::Publish::None,
         })
     }

@@ -150,6 +150,11 @@ node_tables! {
         network: Choice<Network>,
         /// Whether kew adds to the prompt what a coder must know about its checkout. Default: true.
         brief: bool,
+        /// Which files of the checkout are kept beside the log, whether the node passes or fails, as in `coverage/**`: patterns
+        /// relative to the checkout, `*` within one name, `**` across folders. Each must match a file, or the node fails.
+        artifacts: List,
+        /// Lets the node pass although one of its `artifacts` matched nothing. Default: false.
+        artifacts_optional: bool,
         /// What is published once the node passed and every reviewer that it waits for, its own included, approved: `none`
         /// (default), `branch`, or `pull-request`, which pushes the branch and opens one.
         publish: Choice<Publish>,

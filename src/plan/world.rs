@@ -19,6 +19,11 @@ pub trait World {
     /// Whether the settings have an image for the runner, in the toolchain if one is named.
     fn image(&self, runner: &str, toolchain: Option<&str>) -> Result<(), ImageGap>;
 
+    /// Whether nodes run in containers; else they are processes of the host.
+    fn contained(&self) -> bool {
+        true
+    }
+
     /// The text of a prompt file as the plan names it, and its path relative to the repository.
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault>;
 }
@@ -28,7 +33,7 @@ pub trait World {
 pub struct RunnerFacts {
     /// An agent (takes a model and a task), not a plain job (takes a script).
     pub agent: bool,
-    /// Why it cannot run in a container, if it cannot.
+    /// Why it cannot run in a container (on the host, if nodes run there), if it cannot.
     pub refused: Option<String>,
     /// When it tells what it costs.
     pub metering: Metering,

@@ -7,13 +7,14 @@ use camino::Utf8Path;
 use super::{
     ci::defanged,
     figures::{UNKNOWN, count, duration, time, usd_from},
-    summary::node_ref,
+    summary::{kept_work, node_ref},
 };
 use crate::{
     name::CommitId,
     record::{AttemptEnd, NodeStart, Publication, PublicationState, VerdictRow},
     store::{AttemptDetail, AttemptFiles, NodeDetail, RunDetail},
     text::{inert, plural},
+    units::show_size,
 };
 
 /// A reviewer's finding, as far as it can be read.
@@ -58,7 +59,11 @@ fn head(run: &RunDetail, alive: bool) -> Vec<String> {
         format!("started  {} UTC", time(start.started)),
         format!("plan     {}", inert(&start.plan_path)),
         format!("base     {}", start.base),
-        format!("network  {}", inert(&start.network)),
+        format!(
+            "network  {}{}",
+            inert(&start.network),
+            if start.network == "host" { " (agents were not contained)" } else { "" }
+        ),
         format!("digest   {}", inert(&start.digest)),
     ]
 }
@@ -102,9 +107,34 @@ fn attempt_lines(attempt: &AttemptDetail, state_dir: &Utf8Path) -> Vec<String> {
             lines.extend(end_lines(end).into_iter().map(|line| format!("  {line}")));
         }
     }
+    lines.extend(kept_lines(attempt).into_iter().map(|line| format!("  {line}")));
     lines.push(format!("  {}", field("log", AttemptFiles::new(state_dir, &start.key).stdout().as_str())));
     if let Some(verdict) = &attempt.verdict {
         lines.extend(verdict_lines(verdict));
+    }
+    lines
+}
+
+/// How to look at what is kept beside the result.
+fn kept_lines(attempt: &AttemptDetail) -> Vec<String> {
+    let mut lines = Vec::new();
+    let input = attempt.end.as_ref().and_then(|end| end.input.as_ref());
+    if let (Some(_), Some(input)) = (&attempt.kept.work, input) {
+        lines.push(field("kept", &kept_work(input, &attempt.start.key)));
+    }
+    let artifacts = &attempt.kept.artifacts;
+    if !artifacts.is_empty() {
+        let bytes = artifacts.iter().map(|artifact| artifact.size).sum();
+        let files = plural(artifacts.len(), "file");
+        lines.push(field(
+            "files",
+            &format!(
+                "{files}, {}: kew artifacts {} {}",
+                show_size(bytes),
+                attempt.start.key.run,
+                attempt.start.key.node
+            ),
+        ));
     }
     lines
 }

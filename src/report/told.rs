@@ -1,6 +1,6 @@
 //! Each event as one line for people: inert, without time or prefix. `None` for what is only drawn or counted.
 
-use super::figures::{duration, tokens, usd_sum};
+use super::figures::{NOT_BILLED_LONG, duration, tokens, usd_split};
 use crate::{
     event::{RunEvent, Stamped},
     name::NodeId,
@@ -73,9 +73,17 @@ pub fn told(event: &Stamped) -> Option<String> {
             publishing(&event.event)?
         }
         RunEvent::Heartbeat { running } => still_running(running.iter()),
-        RunEvent::RunEnded { status, exit_code, duration_ms, tokens: sum, cost_usd, cost_at_least } => {
+        RunEvent::RunEnded {
+            status,
+            exit_code,
+            duration_ms,
+            tokens: sum,
+            cost_usd,
+            not_billed_usd,
+            cost_at_least,
+        } => {
             let sum = sum.map(|sum| format!(", {}", tokens(sum))).unwrap_or_default();
-            let cost = cost_usd.map_or("cost unknown".into(), |usd| usd_sum(Some(usd), *cost_at_least));
+            let cost = cost(*cost_usd, *cost_at_least, *not_billed_usd);
             format!(
                 "run {}: {} after {}{sum}, {cost} (exit code {exit_code})",
                 event.run,
@@ -145,15 +153,20 @@ fn ended(event: &RunEvent) -> Option<String> {
         line.push_str(&format!(", {}", tokens(*used)));
     }
     let at_least = *cost_source == CostSource::Unknown;
-    line.push_str(&format!(
-        ", {}",
-        cost_usd.map_or("cost unknown".into(), |usd| usd_sum(Some(usd), at_least))
-    ));
+    let (billed, not_billed) = cost_source.split(*cost_usd);
+    line.push_str(&format!(", {}", cost(billed, at_least, not_billed)));
     if *commits > 0 {
         line.push_str(&format!(", {}", plural(*commits as usize, "commit")));
     }
     line.push_str(&because(reason.as_deref()));
     Some(line)
+}
+
+fn cost(billed: Option<f64>, at_least: bool, not_billed: Option<f64>) -> String {
+    match (billed, not_billed) {
+        (None, None) => "cost unknown".into(),
+        _ => usd_split(billed, at_least, not_billed, NOT_BILLED_LONG),
+    }
 }
 
 fn because(reason: Option<&str>) -> String {

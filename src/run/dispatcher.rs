@@ -192,6 +192,7 @@ pub struct Dispatcher<'a> {
     publishing: Publishing<'a>,
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
+    not_billed_usd: Option<f64>,
     cost_at_least: bool,
 }
 
@@ -257,6 +258,7 @@ impl<'a> Dispatcher<'a> {
             publishing: Publishing::new(setup.dag, setup.publish),
             tokens: None,
             cost_usd: None,
+            not_billed_usd: None,
             cost_at_least: false,
         }
     }
@@ -364,8 +366,14 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// Sums over all ended attempts: tokens, dollars, and whether the dollars are only "at least".
+    /// Dollars are those that somebody is billed for.
     pub fn spent(&self) -> (Option<Tokens>, Option<f64>, bool) {
         (self.tokens, self.cost_usd, self.cost_at_least)
+    }
+
+    /// What subscriptions used in all ended attempts, at list price.
+    pub fn not_billed(&self) -> Option<f64> {
+        self.not_billed_usd
     }
 
     fn progress(&self, progress: Progress) -> RunEvent {

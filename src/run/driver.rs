@@ -150,7 +150,7 @@ impl Driver<'_> {
     fn run_began(&self) -> RunEvent {
         let (epic, base) = (self.run.plan.epic.name.to_string(), self.run.base.to_string());
         let (nodes, max_parallel) = (self.ids(), self.run.jobs);
-        let network = self.run.network.word().to_owned();
+        let network = self.run.network.to_owned();
         let Some(past) = &self.run.past else {
             return RunEvent::RunStarted { epic, base, nodes, max_parallel, network };
         };
@@ -263,6 +263,7 @@ impl Driver<'_> {
                 limits: self.run.limits.clone(),
                 epic: self.run.plan.epic.name.clone(),
                 commits: node.commits,
+                artifacts: node.artifacts.clone(),
                 job: setup.runner.kind() == crate::runners::Kind::Job,
             },
             source: launch.source,
@@ -272,7 +273,9 @@ impl Driver<'_> {
             rework: (!launch.changes.is_empty()).then_some((launch.round, launch.changes)),
             review,
             log_max: self.run.log_max,
+            artifacts_optional: node.artifacts_optional,
             step_cap: setup.step_cap,
+            subscription: setup.runner.subscription(&setup.bills),
             stop,
         };
         self.pool.run(job);
@@ -287,6 +290,9 @@ impl Driver<'_> {
     fn record_end(&mut self, report: &Report, state: NodeState, started: i64) -> Result<(), LedgerError> {
         self.stops.remove(&report.node);
         let key = self.key(report.node, report.attempt);
+        if !report.kept.is_empty() {
+            self.ledger.attempt_kept(&key, &report.kept)?;
+        }
         let ended = unix_ms().max(started);
         let row = AttemptEnd {
             key: key.clone(),
@@ -381,6 +387,7 @@ impl Driver<'_> {
             duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
             tokens,
             cost_usd,
+            not_billed_usd: self.dispatcher.not_billed(),
             cost_at_least,
         }
     }

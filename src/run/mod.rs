@@ -8,6 +8,7 @@ pub mod contained;
 pub mod dispatcher;
 mod driver;
 pub mod executor;
+pub mod host;
 pub mod ledger;
 pub mod node;
 pub mod past;
@@ -83,8 +84,8 @@ pub struct Run<'a> {
     pub max_wait: Option<Duration>,
     /// How long the first retry of a node waits; each further one twice as long.
     pub backoff: Duration,
-    /// The network of the run, for the record.
-    pub network: Network,
+    /// The network of the run in one word, for the record.
+    pub network: &'static str,
     /// Things to say at the start.
     pub warnings: Vec<String>,
     /// Publishes the nodes that ask for it; `None` = nothing is published.

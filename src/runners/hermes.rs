@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::{
     Kind, Runner,
+    host::HostCommand,
     lenient::{Object, Scalar},
     one_line,
     openrouter::{self, Shape},
@@ -38,6 +39,12 @@ impl Runner for Hermes {
         args.map(Vec::from).unwrap_or_default()
     }
 
+    fn build_command(&self, _: Option<&str>) -> Result<HostCommand, String> {
+        Err("takes its prompt as an argument, which every process of the host can read, and prints no events; only its image \
+             gives it the prompt on stdin"
+            .to_owned())
+    }
+
     fn required_credentials(&self) -> &'static [&'static str] {
         &["OPENROUTER_API_KEY"]
     }
@@ -48,6 +55,10 @@ impl Runner for Hermes {
 
     fn model_shape(&self) -> &'static str {
         Shape::Bare.words()
+    }
+
+    fn hosts(&self) -> &'static [&'static str] {
+        &["openrouter.ai"]
     }
 
     fn route(&self, model: &str) -> Result<(), String> {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{
     Kind, Runner,
+    host::HostCommand,
     lenient::{Object, Scalar},
     one_line,
     openrouter::{self, Shape},
@@ -37,6 +38,10 @@ impl Runner for Opencode {
         args
     }
 
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        Ok(HostCommand::stdin("opencode", &["run"], self.container_args(model)))
+    }
+
     fn required_credentials(&self) -> &'static [&'static str] {
         &["OPENROUTER_API_KEY"]
     }
@@ -47,6 +52,10 @@ impl Runner for Opencode {
 
     fn model_shape(&self) -> &'static str {
         Shape::WithProvider.words()
+    }
+
+    fn hosts(&self) -> &'static [&'static str] {
+        &["openrouter.ai"]
     }
 
     fn route(&self, model: &str) -> Result<(), String> {

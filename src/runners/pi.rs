@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{
     Kind, Runner,
+    host::HostCommand,
     lenient::{List, Object, Scalar},
     one_line,
     openrouter::{self, Shape},
@@ -34,6 +35,10 @@ impl Runner for Pi {
         args
     }
 
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        Ok(HostCommand::stdin("pi", &[], self.container_args(model)))
+    }
+
     fn required_credentials(&self) -> &'static [&'static str] {
         &["OPENROUTER_API_KEY"]
     }
@@ -44,6 +49,10 @@ impl Runner for Pi {
 
     fn model_shape(&self) -> &'static str {
         Shape::WithProvider.words()
+    }
+
+    fn hosts(&self) -> &'static [&'static str] {
+        &["openrouter.ai"]
     }
 
     fn route(&self, model: &str) -> Result<(), String> {

@@ -3,7 +3,8 @@
 use crate::{
     name::{AttemptKey, NodeId, RunId},
     record::{
-        AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart, VerdictRow,
+        AttemptEnd, AttemptStart, Kept, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart,
+        VerdictRow,
     },
     stream::{CostSource, Tokens},
 };
@@ -91,6 +92,8 @@ pub struct RunSummary {
     pub tokens: Option<Tokens>,
     /// Sum of known costs of all attempts, US dollars; `None` if none is known.
     pub cost_usd: Option<f64>,
+    /// What subscriptions used, at list price; not part of `cost_usd`.
+    pub not_billed_usd: Option<f64>,
     /// The cost of at least one attempt is unknown (or not yet known), so the sum is "at least".
     pub at_least: bool,
 }
@@ -158,10 +161,16 @@ impl NodeDetail {
         sum
     }
 
-    /// Sum of known costs over its attempts, US dollars, and whether one is unknown.
+    /// What subscriptions used over its attempts, at list price in US dollars.
+    pub fn not_billed_usd(&self) -> Option<f64> {
+        let known = self.ends().filter_map(|end| end.cost_source.split(end.cost_usd).1);
+        known.fold(None, |sum, usd| Some(sum.unwrap_or(0.0) + usd))
+    }
+
+    /// Sum of known costs over its attempts that somebody is billed for, US dollars, and whether one is unknown.
     pub fn cost_usd(&self) -> (Option<f64>, bool) {
         let mut sum = None;
-        for usd in self.ends().filter_map(|end| end.cost_usd) {
+        for usd in self.ends().filter_map(|end| end.cost_source.split(end.cost_usd).0) {
             *sum.get_or_insert(0.0) += usd;
         }
         let unknown = self.attempts.iter().any(|attempt| attempt.cost_source() == CostSource::Unknown);
@@ -182,6 +191,8 @@ pub struct AttemptDetail {
     pub end: Option<AttemptEnd>,
     /// Its verdict, if it was a reviewer's and one was read.
     pub verdict: Option<VerdictRow>,
+    /// What is kept of it beside its result.
+    pub kept: Kept,
 }
 
 impl AttemptDetail {

@@ -7,6 +7,7 @@ mod check;
 mod credentials;
 mod dry_run;
 mod history;
+mod host;
 mod places;
 mod rig;
 mod schemas;

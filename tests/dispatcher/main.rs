@@ -6,6 +6,7 @@ mod budgets;
 mod decide;
 mod input;
 mod interrupt;
+mod kept;
 mod limits;
 mod memory;
 mod order;

@@ -11,7 +11,7 @@ use kew::{
     event::Stamped,
     lines::Line,
     name::{AttemptKey, NodeId},
-    record::{AttemptEnd, AttemptStart, NodeState, Publication, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, Kept, NodeState, Publication, RunEnd, RunStart, VerdictRow},
     run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
@@ -30,6 +30,7 @@ pub struct State {
     pub fails: Option<Fails>,
     pub calls: usize,
     pub starts: Vec<AttemptStart>,
+    pub kept: Vec<(AttemptKey, Kept)>,
     pub ends: Vec<(AttemptEnd, NodeState, Option<VerdictRow>)>,
     pub nodes: BTreeMap<NodeId, (NodeState, Option<String>)>,
     pub events: Vec<Stamped>,
@@ -91,6 +92,15 @@ impl Ledger for State {
         self.steps.push(Step::Started(row.clone()));
         Ok(())
     }
+    fn attempt_kept(&mut self, key: &AttemptKey, kept: &Kept) -> Result<(), LedgerError> {
+        self.call()?;
+        assert!(
+            !self.ends.iter().any(|(row, _, _)| row.key == *key),
+            "what is kept is written before the end"
+        );
+        self.kept.push((key.clone(), kept.clone()));
+        Ok(())
+    }
     fn attempt_ended(
         &mut self,
         row: &AttemptEnd,
@@ -139,7 +149,7 @@ pub struct Files {
     pub prompts: HashMap<String, String>,
     pub verdicts: HashMap<String, Vec<u8>>,
     pub stdout: HashMap<String, Vec<u8>>,
-    /// What fails: `folder`, `prompt`, `log`, `line`, `flush`, `verdict`.
+    /// What fails: `folder`, `prompt`, `log`, `line`, `flush`, `verdict`, `artifact`.
     pub broken: Option<&'static str>,
 }
 
@@ -189,6 +199,13 @@ impl AttemptShelf for Folder {
         self.memory.tries("verdict")?;
         self.memory.lock().verdicts.insert(self.node.clone(), bytes.to_vec());
         Ok(bytes.to_vec())
+    }
+    fn artifact(&mut self, path: &str, _: bool, content: &mut dyn io::Read) -> io::Result<()> {
+        self.memory.tries("artifact")?;
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes)?;
+        assert_eq!(bytes, path.as_bytes());
+        Ok(())
     }
 }
 

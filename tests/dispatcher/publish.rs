@@ -45,7 +45,9 @@ impl Publisher for Outbox {
 
 fn play(rig: Rig, refuses: Vec<(&'static str, PublishFault)>) -> (Played, Vec<PublishJob>) {
     let outbox = Arc::new(Outbox { refuses, ..Outbox::default() });
-    let played = Rig { publisher: Some(Arc::clone(&outbox) as Arc<dyn Publisher>), ..rig }.play();
+    let mut rig = rig;
+    rig.publisher = Some(Arc::clone(&outbox) as Arc<dyn Publisher>);
+    let played = rig.play();
     let jobs = outbox.jobs.lock().unwrap().clone();
     (played, jobs)
 }

@@ -6,12 +6,14 @@ mod http;
 mod support;
 
 mod argv;
+mod artifacts;
 mod base;
 mod checkout;
 mod closure;
 mod collect;
 mod depth;
 mod hostile;
+mod keep;
 mod land;
 mod merge;
 mod mirror;

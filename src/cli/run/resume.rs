@@ -86,7 +86,13 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
             fail_fast: args.fail_fast,
             max_wait: args.max_wait,
         },
-        checked: Checked { text: start.plan_text.clone(), plan, dag, prompts },
+        checked: Checked {
+            text: start.plan_text.clone(),
+            plan,
+            dag,
+            prompts,
+            contained: settings.sandbox.enabled,
+        },
         settings,
         active,
         jobs,
@@ -251,7 +257,8 @@ fn past_attempt(known: &AttemptDetail) -> Result<PastAttempt, Failure> {
         head: end.and_then(|end| end.head.clone()),
         asks: asks.transpose()?,
         tokens: end.and_then(|end| end.tokens),
-        cost_usd: end.and_then(|end| end.cost_usd),
+        cost_usd: end.and_then(|end| end.cost_source.split(end.cost_usd).0),
+        not_billed_usd: end.and_then(|end| end.cost_source.split(end.cost_usd).1),
         // What never ran spent nothing; one whose kew died may have spent anything.
         unknown_cost: end.is_none_or(|end| {
             let may_have_run = end.exit.is_some() || end.outcome == Kind::Cancelled.word();

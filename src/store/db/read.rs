@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Store, StoreError, error::Doing as _, last_attempt, schema::number};
+use super::{Store, StoreError, error::Doing as _, kept, last_attempt, schema::number};
 use crate::{
     event::Stamped,
     name::{AttemptKey, BadName, CommitId, EpicName, NodeId, RunId},
@@ -34,6 +34,7 @@ impl Store {
                     counts: StateCounts::default(),
                     tokens: None,
                     cost_usd: None,
+                    not_billed_usd: None,
                     at_least: false,
                 })
             },
@@ -49,8 +50,11 @@ impl Store {
                 if let Some(tokens) = tokens {
                     *run.tokens.get_or_insert_default() += tokens;
                 }
-                if let Some(usd) = usd {
-                    *run.cost_usd.get_or_insert_default() += usd;
+                let (billed, not_billed) = source.split(usd);
+                for (sum, usd) in [(&mut run.cost_usd, billed), (&mut run.not_billed_usd, not_billed)] {
+                    if let Some(usd) = usd {
+                        *sum.get_or_insert_default() += usd;
+                    }
                 }
                 run.at_least |= source == CostSource::Unknown;
             }
@@ -144,12 +148,14 @@ fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<Attempt
                          summary AS v_summary, findings_json, digest, time FROM verdicts)
                  ON v_run = run AND v_node = node AND v_attempt = attempt
                WHERE run = ?1 AND node = ?2 ORDER BY attempt";
+    let mut kept = kept::of_node(read, run, node)?;
     collect(read, "cannot read the attempts", sql, params![run.as_str(), node.as_str()], |row| {
         let key = AttemptKey { run: run.clone(), node: node.clone(), attempt: row.get("attempt")? };
         Ok(AttemptDetail {
             start: attempt_start(row, &key)?,
             end: attempt_end(row, &key)?,
             verdict: verdict(row, &key)?,
+            kept: kept.remove(&key.attempt).unwrap_or_default(),
         })
     })
 }

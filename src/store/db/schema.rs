@@ -9,7 +9,10 @@ use std::{io, thread, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::error::{Doing as _, StoreError};
+use super::{
+    error::{Doing as _, StoreError},
+    kept,
+};
 use crate::{
     store::{FileError, create_private_dir},
     stream::Tokens,
@@ -140,7 +143,7 @@ CREATE TABLE prompts (
 ";
 
 /// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
-const MIGRATIONS: [&[&str]; 3] = [&[COST_SOURCES], &[PROMPTS], &[PUBLICATIONS]];
+const MIGRATIONS: [&[&str]; 3] = [&[COST_SOURCES], &[PROMPTS], &[PUBLICATIONS, kept::TABLES]];
 
 const COST_SOURCES: &str = "
 ALTER TABLE attempts ADD COLUMN cost_source TEXT;
@@ -287,7 +290,7 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     refuse_newer(&write, path)?;
     match version(&write)? as usize {
         0 => {
-            for tables in [TABLES, PROMPTS, PUBLICATIONS] {
+            for tables in [TABLES, PROMPTS, PUBLICATIONS, kept::TABLES] {
                 write.execute_batch(tables).doing(doing)?;
             }
         }

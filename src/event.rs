@@ -47,6 +47,21 @@ pub enum RunEvent {
         /// `allowlist`, `open` or `none`.
         network: String,
     },
+    /// A run that had ended, or whose kew died, goes on.
+    RunResumed {
+        /// The epic.
+        epic: String,
+        /// The pinned base commit.
+        base: String,
+        /// The nodes that are part of this run, in plan order.
+        nodes: Vec<NodeId>,
+        /// How many run at once.
+        max_parallel: usize,
+        /// `allowlist`, `open` or `none`.
+        network: String,
+        /// The nodes that have passed and are kept.
+        kept: Vec<NodeId>,
+    },
     /// Something that a person should know, but that changes nothing.
     Warning {
         /// What.
@@ -134,6 +149,17 @@ pub enum RunEvent {
         /// Why (may quote agent text).
         reason: Option<String>,
     },
+    /// The rate limit of a credential is used up: nothing starts with it until then, and the refused node waits for it.
+    Paused {
+        /// The name of the credential's variable, or the runner's where it has none.
+        credential: String,
+        /// Unix milliseconds.
+        until: i64,
+        /// The provider said until when; else kew guesses.
+        given: bool,
+        /// Why (may quote agent text).
+        reason: Option<String>,
+    },
     /// Reviewers asked for changes, and the node goes on from the rejected commit; they will all look again.
     RoundStarted {
         /// The subject.
@@ -177,7 +203,7 @@ pub enum RunEvent {
     },
     /// The run is over.
     RunEnded {
-        /// `passed`, `failed`, `held`, `interrupted`, `infrastructure`.
+        /// `passed`, `failed`, `held`, `capped`, `interrupted`, `infrastructure`.
         status: String,
         /// kew's exit code.
         exit_code: i32,

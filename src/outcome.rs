@@ -22,6 +22,10 @@ pub enum StopCause {
     StepCap(String),
     /// It said nothing for too long; the cap for people.
     Idle(String),
+    /// A budget is used up; which and how far, for people.
+    Budget(String),
+    /// The time of the whole run is over; its length for people.
+    RunDeadline(String),
     /// The agent was retrying with a credential that the provider refuses.
     CredentialRefused(u16),
 }
@@ -65,6 +69,8 @@ pub enum Kind {
     Stalled,
     /// It wrote, or went on, more than it may.
     Runaway,
+    /// It, or all nodes together, spent more than it may.
+    OverBudget,
     /// The provider's limit is used up.
     RateLimited,
     /// The provider refuses the credential.
@@ -103,6 +109,7 @@ impl Kind {
             Self::TimedOut => "timed-out",
             Self::Stalled => "stalled",
             Self::Runaway => "runaway",
+            Self::OverBudget => "over-budget",
             Self::RateLimited => "rate-limited",
             Self::CredentialRefused => "credential-refused",
             Self::Infrastructure => "infrastructure",
@@ -118,7 +125,8 @@ impl Kind {
     pub fn state(self) -> NodeState {
         match self {
             Self::Passed => NodeState::Passed,
-            Self::Cancelled => NodeState::Cancelled,
+            // Nothing of these is a fault in the work: a resumed run takes them up again.
+            Self::Cancelled | Self::OverBudget => NodeState::Cancelled,
             Self::Held => NodeState::Held,
             _ => NodeState::Failed,
         }
@@ -208,6 +216,10 @@ fn of_stop(stop: &StopCause) -> Option<Outcome> {
         }
         StopCause::Idle(length) => Some(Outcome::new(Kind::Stalled, format!("it said nothing for {length}"))),
         StopCause::LogCap(what) | StopCause::StepCap(what) => Some(Outcome::new(Kind::Runaway, what.clone())),
+        StopCause::Budget(what) => Some(Outcome::new(Kind::OverBudget, what.clone())),
+        StopCause::RunDeadline(length) => {
+            Some(Outcome::new(Kind::Cancelled, format!("the run's timeout of {length} ran out")))
+        }
         StopCause::CredentialRefused(_) => None,
     }
 }

@@ -55,6 +55,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         image: "x".into(),
         image_id: "sha256:x".into(),
         credentials: Vec::new(),
+        bills: "shell".to_owned(),
         network: Network::None,
         idle,
         step_cap,
@@ -71,9 +72,11 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         limits,
         log_max: 1 << 20,
         grace: Duration::from_secs(1),
+        max_wait: None,
         backoff: Duration::from_millis(1),
         network: Network::None,
         warnings: Vec::new(),
+        past: None,
     };
     store
         .run_started(&kew::record::RunStart {
@@ -87,6 +90,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
             network: "none".into(),
             owner: "me".into(),
             started: 1,
+            prompts: Vec::new(),
             nodes: vec![kew::record::NodeStart {
                 node: NodeId::new("a").unwrap(),
                 runner: "opencode".into(),

@@ -177,6 +177,29 @@ pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) 
         ))
         .help(format!("build it: `kew sandbox build {}`; kew never pulls", runners.join(" "))));
     }
+    check_network(docker, nodes, active)
+}
+
+/// The images of a run that goes on: the very ones that it began with.
+pub fn check_images(docker: &Docker, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
+    let used = nodes.iter().zip(active).filter(|(_, active)| **active).map(|(node, _)| node);
+    let ids: BTreeMap<&str, &str> =
+        used.filter_map(|node| Some((node.image_id.as_deref()?, node.image.as_str()))).collect();
+    let mut gone = Vec::new();
+    for (id, image) in ids {
+        if docker.image_id(id)?.is_none() {
+            gone.push(image);
+        }
+    }
+    if !gone.is_empty() {
+        let what = text::list(gone, "and");
+        return Err(Failure::infrastructure(format!("the image that the run began with is gone: {what}"))
+            .help("a run goes on with the very images of its start; start a new run"));
+    }
+    check_network(docker, nodes, active)
+}
+
+fn check_network(docker: &Docker, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
     let joins = nodes.iter().zip(active).any(|(node, active)| *active && node.network == Network::Allowlist);
     if joins {
         check_allowlist(docker)?;
@@ -253,6 +276,12 @@ pub fn probe_mount(
     Ok(owner)
 }
 
+/// The first that is set is the one that the agent uses.
+fn bills(node: &Resolved) -> String {
+    let set = node.credentials.iter().find(|(_, state)| *state == CredentialState::Set);
+    set.map_or_else(|| node.runner.name().to_owned(), |(name, _)| name.to_string())
+}
+
 /// The nodes of a run, with everything asked for.
 pub fn setups(nodes: &[Resolved], sandbox: &Sandbox) -> Vec<NodeSetup> {
     let of = |node: &Resolved| NodeSetup {
@@ -261,6 +290,7 @@ pub fn setups(nodes: &[Resolved], sandbox: &Sandbox) -> Vec<NodeSetup> {
         // Nodes that are not part of the run were not asked for, and are never launched.
         image_id: node.image_id.clone().unwrap_or_default(),
         credentials: node.credentials.iter().map(|(name, _)| name.clone()).collect(),
+        bills: bills(node),
         network: node.network,
         idle: sandbox.idle(node.runner),
         step_cap: sandbox.steps(node.runner),

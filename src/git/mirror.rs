@@ -15,7 +15,6 @@ use super::{
     context::{Git, ObjectFormat, done},
     error::GitError,
     refs,
-    reserved::is_reserved,
 };
 use crate::{name::CommitId, process::query::Query};
 
@@ -88,14 +87,6 @@ impl Mirror {
     pub fn has(&self, id: &CommitId) -> Result<bool, GitError> {
         let keep = format!("{}^{{commit}}", refs::keep(id));
         Ok(self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &keep]).run()?.ok())
-    }
-
-    /// The paths of a commit's tree that only kew may use, in tree order.
-    pub fn reserved_names(&self, id: &CommitId) -> Result<Vec<String>, GitError> {
-        let query = self.git().args(["ls-tree", "-r", "-z", "--name-only", "--full-tree", id.as_str()]);
-        let answer = done(query, "ls-tree")?;
-        let paths = answer.stdout.split(|byte| *byte == 0).filter(|path| is_reserved(path));
-        Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
     }
 
     /// A git command in the mirror.

@@ -94,6 +94,9 @@ codes! {
     E0606 MissingModel "An agent has no model."
     E0607 ModelOnJob "A model is set on a runner that takes none."
     E0608 UnroutableModel "A runner cannot route its model."
+    E0701 CapMissing "A node has no budget of its own, but its runner tells its cost only at its end."
+    E0702 CapTooLarge "A node's budget is larger than that of the whole run."
+    E0703 Unmetered "A run has a budget, but nobody knows what one of its runners costs."
 }
 
 /// One problem.

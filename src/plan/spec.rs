@@ -30,6 +30,19 @@ pub struct Epic {
     pub base: Option<String>,
     /// How many nodes run at once; `None` = the settings' default.
     pub max_parallel: Option<usize>,
+    /// Wall time of the whole run.
+    pub timeout: Option<Duration>,
+    /// What all nodes together may spend.
+    pub caps: Caps,
+}
+
+/// What may be spent at most; `None` = any amount.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Caps {
+    /// US dollars.
+    pub usd: Option<f64>,
+    /// Tokens, cached ones included.
+    pub tokens: Option<u64>,
 }
 
 /// One node, checked, with `[defaults]` applied.
@@ -59,6 +72,8 @@ pub struct Node {
     pub commits: Commits,
     /// Wall time that the container may take.
     pub timeout: Option<Duration>,
+    /// What all of its attempts together may spend.
+    pub caps: Caps,
     /// How often it is tried again, in one round, after an end that another try may cure.
     pub retries: u32,
     /// How many more rounds it has when its reviewers ask for changes. Zero on nodes without reviewers.

@@ -27,6 +27,14 @@ pub fn told(event: &Stamped) -> Option<String> {
                 inert(network)
             )
         }
+        RunEvent::RunResumed { epic, base: _, nodes, max_parallel, network, kept } => format!(
+            "run {} of {} goes on: {} of {} kept, {max_parallel} at once, network {}",
+            event.run,
+            inert(epic),
+            kept.len(),
+            plural(nodes.len(), "node"),
+            inert(network)
+        ),
         RunEvent::Warning { message } => format!("warning: {}", quoted(message)),
         RunEvent::NodeStarted { node, attempt, runner, model, image: _ } => {
             let model = model.as_deref().map(|model| format!(", {}", inert(model))).unwrap_or_default();
@@ -44,6 +52,15 @@ pub fn told(event: &Stamped) -> Option<String> {
         }
         RunEvent::NodeRetries { node, tries, of, wait_ms, reason: _ } => {
             format!("{node}: try {} of {of} follows in {}", tries + 1, duration(*wait_ms))
+        }
+        RunEvent::Paused { credential, until, given, reason } => {
+            let left = duration(until - event.time);
+            let guessed = if *given { "" } else { ", guessed: the provider did not say" };
+            format!(
+                "rate limit of {}: paused for {left}{guessed}{}",
+                inert(credential),
+                because(reason.as_deref())
+            )
         }
         RunEvent::RoundStarted { node, round, of, reviewers, findings, again: _ } => {
             let who = reviewers.iter().map(NodeId::as_str).collect::<Vec<_>>().join(", ");

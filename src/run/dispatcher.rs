@@ -5,11 +5,21 @@
 //! starts after a stop; an end that was not awaited changes nothing.
 
 mod again;
+mod deadlines;
 mod ending;
+mod pause;
+mod restore;
+mod spend;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use self::ending::{asks, end_of, fail_closed};
+use self::{
+    ending::{asks, end_of, fail_closed},
+    pause::{Purse, purses},
+};
 pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
@@ -17,6 +27,7 @@ use super::{
     reasons,
 };
 use crate::{
+    budget::{Budget, Room},
     event::RunEvent,
     name::{CommitId, NodeId},
     outcome::{Kind, StopCause},
@@ -29,7 +40,6 @@ use crate::{
     rounds::{Asked, Rounds},
     sched::{End, Sched, Waits},
     stream::Tokens,
-    units,
     verdict::Opinion,
 };
 
@@ -103,6 +113,8 @@ enum Stopping {
     No,
     /// Nothing new starts (`--fail-fast`).
     FailFast,
+    /// A cap or the time of the whole run is reached.
+    Capped,
     /// The state cannot be written.
     Broken,
     /// A person asked.
@@ -124,8 +136,6 @@ struct Live {
     infrastructure: bool,
     /// Tries in this round so far.
     tries: u32,
-    /// It may not start before.
-    not_before: Option<Duration>,
     /// Its rounds as a subject.
     rounds: Rounds,
     /// What this round starts from, and why there is one: from the second on.
@@ -146,6 +156,17 @@ pub struct Dispatcher<'a> {
     int_first: Vec<bool>,
     idle: Vec<Option<Duration>>,
     backoff: Duration,
+    /// What is known of each credential, and which one each node uses.
+    purses: Vec<Purse>,
+    paid_by: Vec<usize>,
+    max_wait: Option<Duration>,
+    budget: Budget,
+    /// Nodes that cost nothing.
+    free: Vec<bool>,
+    /// Why the run stopped at a cap.
+    capped: Option<String>,
+    /// Nodes that may not start before a time, for a retry.
+    delayed: BTreeMap<NodeIx, Duration>,
     /// Subjects of which a reviewer asks for changes.
     sent_back: BTreeSet<NodeIx>,
     tokens: Option<Tokens>,
@@ -173,6 +194,12 @@ pub struct Setup<'a> {
     pub int_first: Vec<bool>,
     /// For each node: how long it may say nothing.
     pub idle: Vec<Option<Duration>>,
+    /// For each node: the credential that its runner uses, by name.
+    pub credentials: Vec<String>,
+    /// For each node: it costs nothing.
+    pub free: Vec<bool>,
+    /// The longest pause for a rate limit; `None` = any.
+    pub max_wait: Option<Duration>,
     /// How long the first retry waits; each further one twice as long as the one before.
     pub backoff: Duration,
 }
@@ -181,6 +208,7 @@ impl<'a> Dispatcher<'a> {
     /// Nothing has started yet.
     pub fn new(setup: Setup<'a>) -> Self {
         let waits = Waits::of(setup.dag);
+        let (purses, paid_by) = purses(&setup.credentials);
         Self {
             sched: Sched::new(waits, setup.active, setup.jobs),
             live: setup.plan.nodes.iter().map(|_| Live::default()).collect(),
@@ -192,6 +220,16 @@ impl<'a> Dispatcher<'a> {
             int_first: setup.int_first,
             idle: setup.idle,
             backoff: setup.backoff,
+            purses,
+            paid_by,
+            max_wait: setup.max_wait,
+            budget: Budget::new(
+                setup.plan.epic.caps,
+                setup.plan.nodes.iter().map(|node| node.caps).collect(),
+            ),
+            free: setup.free,
+            capped: None,
+            delayed: BTreeMap::new(),
             sent_back: BTreeSet::new(),
             tokens: None,
             cost_usd: None,
@@ -203,13 +241,16 @@ impl<'a> Dispatcher<'a> {
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         let mut actions = Vec::new();
         // A time that has come is none any more, even while no slot is free.
-        for node in self.sched.ready() {
-            self.live[node].not_before = self.live[node].not_before.filter(|at| *at > now.since);
-        }
-        let live = &self.live;
-        let may = |node: NodeIx| live[node].not_before.is_none();
-        let started: Vec<NodeIx> = std::iter::from_fn(|| self.sched.start_next(may)).collect();
-        for node in started {
+        self.delayed.retain(|_, at| *at > now.since);
+        self.end_pauses(now);
+        loop {
+            let (delayed, purses, paid_by) = (&self.delayed, &self.purses, &self.paid_by);
+            let waits = |node: NodeIx| delayed.contains_key(&node) || purses[paid_by[node]].paused();
+            let room = |node: NodeIx| self.free[node] || self.budget.room(node) == Room::Yes;
+            let Some(node) = self.sched.start_next(|node| !waits(node) && room(node)) else { break };
+            if !self.free[node] {
+                self.budget.begin(node);
+            }
             let live = &mut self.live[node];
             live.attempt += 1;
             live.tries += 1;
@@ -223,13 +264,19 @@ impl<'a> Dispatcher<'a> {
             let launch = Launch { node, attempt, source, reviewed, round, tries, changes };
             actions.push(Action::Launch(launch));
         }
+        self.out_of_budget();
         actions
     }
 
     /// Takes a message from a node.
     pub fn told(&mut self, told: Told, now: Now) -> Vec<Action> {
         match told {
-            Told::Progress(progress) => vec![Action::Tell(self.progress(progress))],
+            Told::Progress(progress) => {
+                let (node, tokens, usd) = (progress.node, progress.tokens, progress.cost_usd);
+                let mut actions = vec![Action::Tell(self.progress(progress))];
+                actions.append(&mut self.spends(node, tokens, usd));
+                actions
+            }
             Told::Started(node) => {
                 self.live[node].deadline = self.plan.nodes[node].timeout.map(|timeout| now.since + timeout);
                 self.live[node].silent = Some(now.since);
@@ -244,41 +291,6 @@ impl<'a> Dispatcher<'a> {
             Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
             Told::Ended(report) => self.ended(report, now),
         }
-    }
-
-    /// The earliest time at which something is to be done if nothing comes: a running node stopped, a waiting one started.
-    pub fn next_deadline(&self) -> Option<Duration> {
-        let stops = self.unstopped().flat_map(|node| [self.live[node].deadline, self.idle_deadline(node)]);
-        let starts = self.sched.ready().map(|node| self.live[node].not_before);
-        stops.chain(starts).flatten().min()
-    }
-
-    /// Stops the nodes whose deadline has passed, or that have been silent for too long, and starts those whose time has come.
-    pub fn tick(&mut self, now: Now) -> Vec<Action> {
-        let passed = |at: Option<Duration>| at.is_some_and(|at| at <= now.since);
-        let late: Vec<(NodeIx, StopCause)> = self
-            .unstopped()
-            .filter_map(|node| {
-                let length = |length: Option<Duration>| length.map(units::show_duration).unwrap_or_default();
-                if passed(self.live[node].deadline) {
-                    return Some((node, StopCause::Deadline(length(self.plan.nodes[node].timeout))));
-                }
-                let idle = passed(self.idle_deadline(node));
-                idle.then(|| (node, StopCause::Idle(length(self.idle[node]))))
-            })
-            .collect();
-        let mut actions: Vec<Action> =
-            late.into_iter().filter_map(|(node, cause)| self.stop_node(node, cause)).collect();
-        actions.append(&mut self.start(now));
-        actions
-    }
-
-    fn unstopped(&self) -> impl Iterator<Item = NodeIx> + '_ {
-        self.sched.running().filter(|node| !self.live[*node].stopping)
-    }
-
-    fn idle_deadline(&self, node: NodeIx) -> Option<Duration> {
-        Some(self.live[node].silent? + self.idle[node]?)
     }
 
     /// A person asks to stop: the first time with a grace, the second time at once.
@@ -316,6 +328,7 @@ impl<'a> Dispatcher<'a> {
         let waiting = self.sched.nodes().filter(|node| self.sched.state(*node) == NodeState::Waiting);
         waiting
             .map(|node| match self.stopping {
+                Stopping::Capped => (node, NodeState::Waiting, self.capped.clone().unwrap_or_default()),
                 Stopping::No => (node, NodeState::Waiting, reasons::waiting(self.plan, &self.sched, node)),
                 Stopping::FailFast => {
                     (node, NodeState::Skipped, "the run stopped at its first failure".to_owned())
@@ -343,7 +356,11 @@ impl<'a> Dispatcher<'a> {
         let any = |wanted: NodeState| self.sched.nodes().any(|node| self.sched.state(node) == wanted);
         if any(NodeState::Failed) {
             Status::Failed
-        } else if any(NodeState::Held) || any(NodeState::Waiting) {
+        } else if any(NodeState::Held) {
+            Status::Held
+        } else if self.stopping == Stopping::Capped {
+            Status::Capped
+        } else if any(NodeState::Waiting) {
             Status::Held
         } else {
             Status::Passed
@@ -398,19 +415,22 @@ impl<'a> Dispatcher<'a> {
         if self.sched.state(node) != NodeState::Running || self.live[node].attempt != report.attempt {
             return Vec::new();
         }
-        self.add_up(&report);
+        let mut over = self.add_up(&report);
         let reviews = self.plan.nodes[node].reviews;
         if reviews.is_some() {
             fail_closed(&mut report);
         }
         self.hold_idle_round(node, &mut report);
-        let again = self.try_again(node, &report, now);
-        let end = if again.is_some() { End::Again } else { end_of(&report) };
+        let mut again = Vec::new();
+        if !self.rate_limited(node, &report, now, &mut again) {
+            again.extend(self.try_again(node, &report, now).map(Action::Tell));
+        }
+        let end = if again.is_empty() { end_of(&report) } else { End::Again };
         let live = &mut self.live[node];
         live.deadline = None;
         live.silent = None;
         live.stopping = false;
-        live.infrastructure = report.outcome.kind == Kind::Infrastructure && again.is_none();
+        live.infrastructure = report.outcome.kind == Kind::Infrastructure && again.is_empty();
         live.reason.clone_from(&report.outcome.reason);
         live.asks = asks(&report).filter(|_| end == End::ChangesRequested);
         let result = match reviews {
@@ -422,8 +442,9 @@ impl<'a> Dispatcher<'a> {
         let skips = self.sched.end(node, end);
         let state = self.sched.state(node);
         let mut follow = Vec::new();
+        follow.append(&mut over);
         self.tell_end(node, &report, state, now, &mut follow);
-        follow.extend(again.map(Action::Tell));
+        follow.append(&mut again);
         for skip in skips {
             let reason = reasons::skipped(self.plan, &skip);
             self.live[skip.node].reason = Some(reason.clone());

@@ -9,6 +9,7 @@ mod driver;
 pub mod executor;
 pub mod ledger;
 pub mod node;
+pub mod past;
 mod pool;
 mod reasons;
 pub mod scripted;
@@ -19,7 +20,7 @@ pub mod watchdog;
 use std::time::Duration;
 
 pub use self::driver::drive;
-use self::{dispatcher::Status, ledger::LedgerError};
+use self::{dispatcher::Status, ledger::LedgerError, past::Past};
 use crate::{
     docker::argv::{Limits, Network},
     name::{CommitId, EnvName, RunId},
@@ -42,6 +43,8 @@ pub struct NodeSetup {
     pub image_id: String,
     /// Names of the runner's credentials.
     pub credentials: Vec<EnvName>,
+    /// The credential that its agent uses and bills, or the runner's name where it has none: what a rate limit holds for.
+    pub bills: String,
     /// Where it may connect to.
     pub network: Network,
     /// How long it may say nothing.
@@ -74,12 +77,16 @@ pub struct Run<'a> {
     pub log_max: u64,
     /// Time between the first signal and SIGKILL.
     pub grace: Duration,
+    /// The longest pause for a rate limit; `None` = any.
+    pub max_wait: Option<Duration>,
     /// How long the first retry of a node waits; each further one twice as long.
     pub backoff: Duration,
     /// The network of the run, for the record.
     pub network: Network,
     /// Things to say at the start.
     pub warnings: Vec<String>,
+    /// What is on record already, if the run goes on.
+    pub past: Option<Past>,
 }
 
 /// How a run ended.

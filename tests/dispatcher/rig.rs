@@ -22,6 +22,7 @@ use kew::{
         dispatcher::Status,
         executor::Executor,
         ledger::Observer,
+        past::Past,
         scripted::{Happened, Script, Scripted},
     },
     runners::{self, Kind},
@@ -40,7 +41,11 @@ impl World for AllImages {
         runners::built_in().iter().map(|runner| runner.name().to_owned()).collect()
     }
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
-        runners::find(name).map(|runner| RunnerFacts { agent: runner.kind() == Kind::Agent, refused: None })
+        runners::find(name).map(|runner| RunnerFacts {
+            agent: runner.kind() == Kind::Agent,
+            refused: None,
+            metering: runner.metering(),
+        })
     }
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
         runners::find(runner).map_or(Ok(()), |runner| runner.route(model))
@@ -62,7 +67,9 @@ pub struct Rig {
     pub fail_fast: bool,
     pub active: Vec<bool>,
     pub log_max: u64,
+    pub max_wait: Option<Duration>,
     pub warnings: Vec<String>,
+    pub past: Option<Past>,
     pub state: State,
     pub shelf: Memory,
 }
@@ -92,7 +99,9 @@ pub fn whole(text: &str) -> Rig {
         fail_fast: false,
         active,
         log_max: 1 << 20,
+        max_wait: None,
         warnings: Vec::new(),
+        past: None,
         state: State::default(),
         shelf: Memory::default(),
     }
@@ -171,6 +180,13 @@ impl Rig {
         Played { engine: Some(engine), ..played }.check()
     }
 
+    /// Plays on from what is on record. What holds of every run is not checked: a part of it was told before.
+    pub fn resume(self) -> Played {
+        let engine = Arc::new(Scripted::new(self.scripts.clone()));
+        let played = self.play_over(Arc::clone(&engine) as Arc<dyn Executor>);
+        Played { engine: Some(engine), ..played }
+    }
+
     /// Plays the run over another engine. Nothing is checked.
     pub fn play_over(mut self, engine: Arc<dyn Executor>) -> Played {
         // A signal is heard by every loop of the process.
@@ -190,6 +206,7 @@ impl Rig {
             image: format!("kew-{}:latest", node.runner),
             image_id: format!("sha256:{}", node.runner),
             credentials: Vec::new(),
+            bills: node.runner.clone(),
             network: if node.network_none { Network::None } else { Network::Allowlist },
             idle: None,
             step_cap: None,
@@ -206,9 +223,11 @@ impl Rig {
             limits: Limits { pids: 64, memory: 1, cpus: 1.0, tmp_size: 1, home_size: 1, file_size: 1 },
             log_max: self.log_max,
             grace: Duration::from_secs(5),
+            max_wait: self.max_wait,
             backoff: Duration::from_millis(2),
             network: Network::Allowlist,
             warnings: self.warnings.clone(),
+            past: self.past.clone(),
         };
         let mut events = Events::default();
         let shelf = Arc::new(self.shelf.clone());

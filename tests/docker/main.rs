@@ -3,20 +3,27 @@
 
 mod agent;
 mod agents;
+mod attacks;
 mod commits;
 mod contain;
 mod demo;
+mod diamonds;
 mod doctor;
 mod faults;
 mod images;
 mod kill;
+mod leaks;
 mod origins;
 mod own;
+mod policy;
 mod remapped;
+mod resume;
 mod rig;
 mod rounds;
 mod strangers;
 mod stream;
+mod tables;
+mod untouched;
 mod up;
 mod users;
 mod verdicts;

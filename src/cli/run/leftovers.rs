@@ -13,8 +13,10 @@ use crate::{
         client::{Docker, DockerError},
         sealed::{Access as SealedAccess, Sealed, run_sealed},
     },
+    error::Failure,
+    name::RunId,
     run::fresh,
-    store::lock::{RunLock, locks_dir},
+    store::lock::{RunLock, lock_path, locks_dir},
     text, workspace,
 };
 
@@ -71,6 +73,36 @@ pub(super) fn reap(checkout_dir: Option<&Utf8Path>, state: &Utf8Path, clean: &Cl
             let _ = lock.remove();
         }
     }
+}
+
+/// Removes what the kew that carried this very run out before left. This one holds the run's lock, so that one is dead.
+pub(super) fn leftovers_of(
+    run: &RunId,
+    checkout_dir: Option<&Utf8Path>,
+    state: &Utf8Path,
+    own: &Utf8Path,
+    clean: &Cleaner,
+) -> Result<(), Failure> {
+    let own_containers = clean.docker.containers(&format!("kew.owner={}", clean.labels.owner))?;
+    for container in of_this_state(&clean.docker, &clean.labels.state, &format!("kew.run={run}"))? {
+        if !own_containers.contains(&container) && !clean.docker.remove(&container)? {
+            return Err(Failure::infrastructure(format!(
+                "the container `{container}`, which the run left before, could not be removed"
+            )));
+        }
+    }
+    let folder = checkout_dir.map(Utf8Path::to_owned);
+    let folder = folder.or_else(|| Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
+    let lock = lock_path(state, run);
+    let dead = folder.map(|folder| workspace::dead(&folder, |found| found == lock)).unwrap_or_default();
+    for (workspace, _) in dead.into_iter().filter(|(workspace, _)| workspace != own) {
+        if workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_err() {
+            say(&format!(
+                "warning: the folder `{workspace}`, which the run left before, could not be removed"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Containers of this very state folder with a label: another's may carry the same one.

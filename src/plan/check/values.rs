@@ -76,7 +76,8 @@ impl Checker<'_> {
 
     /// What is wrong with a default is told even if no node takes it.
     pub(super) fn check_defaults(&mut self) {
-        self.time(self.defaults.timeout.as_ref());
+        self.time(self.defaults.timeout.as_ref(), "timeout");
+        self.default_caps();
         self.few(self.defaults.retries.as_ref(), "retries");
         self.few(self.defaults.rework.as_ref(), "rework");
         self.clean_text(self.defaults.model.as_ref(), "model");
@@ -85,7 +86,7 @@ impl Checker<'_> {
 
     pub(super) fn timeout(&mut self, raw: &RawNode) -> Option<Duration> {
         match &raw.timeout {
-            Some(own) => self.time(Some(own)),
+            Some(own) => self.time(Some(own), "timeout"),
             None => self.defaults.timeout.as_ref().and_then(|at| parse_duration(&at.value).ok()),
         }
     }
@@ -122,14 +123,14 @@ impl Checker<'_> {
         None
     }
 
-    fn time(&mut self, text: Option<&At<String>>) -> Option<Duration> {
+    pub(super) fn time(&mut self, text: Option<&At<String>>, key: &str) -> Option<Duration> {
         let text = text?;
         let message = match parse_duration(&text.value) {
             Ok(time) if time.is_zero() => {
-                "`timeout` is zero: leave it out for no limit of the node's own".to_string()
+                format!("`{key}` is zero: leave it out for no limit")
             }
             Ok(time) => return Some(time),
-            Err(bad) => format!("`timeout` cannot be read: `{}` {bad}", text.value),
+            Err(bad) => format!("`{key}` cannot be read: `{}` {bad}", text.value),
         };
         self.findings.push(Problem::new(Code::BadDuration, text.span, message));
         None

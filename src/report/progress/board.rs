@@ -27,6 +27,8 @@ pub struct Board {
     running: Vec<Running>,
     cost_usd: Option<f64>,
     at_least: bool,
+    /// Credentials that wait for the reset of their limit, and until when.
+    paused: Vec<(String, Millis)>,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,11 @@ impl Board {
             RunEvent::RunStarted { nodes, .. } => {
                 self.started = Some(event.time);
                 self.nodes = nodes.iter().map(|node| (node.clone(), NodeState::Waiting)).collect();
+            }
+            RunEvent::RunResumed { nodes, kept, .. } => {
+                self.started = Some(event.time);
+                let state = |node| if kept.contains(node) { NodeState::Passed } else { NodeState::Waiting };
+                self.nodes = nodes.iter().map(|node| (node.clone(), state(node))).collect();
             }
             RunEvent::NodeStarted { node, runner, model, .. } => {
                 self.set(node, NodeState::Running);
@@ -81,6 +88,11 @@ impl Board {
                 self.at_least |= *cost_source == CostSource::Unknown;
             }
             RunEvent::NodeHeld { node, .. } => self.set(node, NodeState::Held),
+            RunEvent::Paused { credential, until, .. } => {
+                let credential = inert(credential).into_owned();
+                self.paused.retain(|(known, _)| *known != credential);
+                self.paused.push((credential, *until));
+            }
             RunEvent::RoundStarted { again, .. } => {
                 again.iter().for_each(|node| self.set(node, NodeState::Waiting));
             }
@@ -108,6 +120,8 @@ impl Board {
             Some(sum) => parts.push(usd_sum(Some(sum), unknown)),
         }
         parts.extend(self.started.map(|started| duration(now - started)));
+        let paused = self.paused.iter().filter(|(_, until)| *until > now);
+        parts.extend(paused.map(|(name, until)| format!("{name} paused for {}", duration(until - now))));
         parts.join(", ")
     }
 

@@ -10,7 +10,6 @@ use crate::{
     record::NodeState,
     run::node::Report,
     sched::End,
-    stream::CostSource,
     verdict::{Judged, Opinion},
 };
 
@@ -50,17 +49,6 @@ impl Dispatcher<'_> {
                 summary: judged.summary(),
             }));
         }
-    }
-
-    pub(super) fn add_up(&mut self, report: &Report) {
-        if let Some(tokens) = report.account.tokens() {
-            *self.tokens.get_or_insert_default() += tokens;
-        }
-        if let Some(usd) = report.cost_usd() {
-            *self.cost_usd.get_or_insert(0.0) += usd;
-        }
-        // An attempt whose container never ran spent nothing.
-        self.cost_at_least |= report.ran && report.cost_source() == CostSource::Unknown;
     }
 }
 

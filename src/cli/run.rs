@@ -27,8 +27,11 @@ use self::{
 use super::{
     Format, RunArgs,
     check::implied,
-    dry_run, paint,
+    dry_run,
+    outgoing::{self, Outgoing},
+    paint,
     preflight::{self, Resolved},
+    publish::frozen as frozen_run,
     put, say, setting,
 };
 use crate::{
@@ -43,6 +46,7 @@ use crate::{
         tree::Tree,
     },
     name::{CommitId, EnvName, RunId},
+    plan::spec::Publish,
     process::query::RunAs,
     report,
     run::{
@@ -51,6 +55,7 @@ use crate::{
         executor::Executor as _,
         fresh,
         ledger::{Ledger as _, Observer},
+        publisher::{Going, Publisher},
         watchdog::{Watchdog, Watched},
     },
     store::{
@@ -89,6 +94,10 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
     let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
     warnings.extend(said);
+    let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&checked.plan, &active) };
+    let outgoing = (wanted != Publish::None)
+        .then(|| Outgoing::find(&repo, &settings, checked.plan.epic.base.as_deref(), wanted))
+        .transpose()?;
     let options = Options {
         plan: args.plan.clone(),
         format: args.format,
@@ -106,6 +115,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         base,
         tree,
         warnings,
+        outgoing,
         goes_on: None,
     };
     if args.dry_run { ready.dry(args.resolve) } else { ready.real() }
@@ -131,6 +141,7 @@ struct Ready {
     base: CommitId,
     tree: Tree,
     warnings: Vec<String>,
+    outgoing: Option<Outgoing>,
     /// The run that goes on, if it is not a new one.
     goes_on: Option<GoesOn>,
 }
@@ -159,6 +170,7 @@ impl Ready {
             engine_cpus,
             jobs: self.jobs,
             warnings: self.warnings,
+            outgoing: self.outgoing.as_ref(),
         });
         put(&shown.render(self.options.format));
         Ok(0)
@@ -295,6 +307,15 @@ impl Ready {
             Access::Everyone
         };
 
+        let publisher = match self.outgoing.take() {
+            None => None,
+            Some(outgoing) => {
+                let folder = workspace.root().join("publish");
+                let broker =
+                    outgoing.broker(&self.repo, &self.settings, &self.checked.plan, state, &folder)?;
+                Some(Arc::new(broker) as Arc<dyn Publisher>)
+            }
+        };
         self.repo.create_ref(&refs::base(id), &self.base)?;
         let git = self.repo.context(&workspace.git())?;
         let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
@@ -325,6 +346,8 @@ impl Ready {
             access,
             credentials,
             register,
+            artifact_limits: self.settings.sandbox.artifact_limits(),
+            checkout_max: self.settings.sandbox.checkout_max.bytes(),
             limits: self.settings.policy.limits(),
             shape: self.settings.checkout.shape(),
             depth: self.settings.checkout.depth,
@@ -350,6 +373,7 @@ impl Ready {
             max_wait: self.options.max_wait.or(in_ci().then_some(CI_WAIT)),
             network: self.settings.sandbox.network,
             warnings: self.warnings.clone(),
+            publisher: publisher.map(|publisher| self.going(publisher, &store)).transpose()?,
             past: self.goes_on.as_ref().map(|goes_on| goes_on.past.clone()),
         };
         if self.options.format == Format::Human {
@@ -379,6 +403,15 @@ impl Ready {
             self.summary(&store, id, state, &ended);
         }
         Ok((ended.status.exit_code(), ended.left))
+    }
+
+    /// Publishing, with what a run that goes on has done of it.
+    fn going(&self, publisher: Arc<dyn Publisher>, store: &Store) -> Result<Going, Failure> {
+        let Some(goes_on) = &self.goes_on else { return Ok(Going::new(publisher)) };
+        let detail = store.run(goes_on.run.as_str())?;
+        let before = frozen_run::standings(&self.checked.plan, &detail);
+        let out = frozen_run::out(&self.checked.plan, &detail, &publisher.remote());
+        Ok(Going { publisher, before, out })
     }
 
     fn summary(&self, store: &Store, id: &RunId, state: &Utf8Path, ended: &Ended) {

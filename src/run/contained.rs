@@ -4,6 +4,8 @@
 //! one is ended. Invariant: a container is stopped and removed by its name, never by killing its client.
 
 mod contest;
+mod disk;
+mod kept;
 mod stop;
 
 use std::{
@@ -28,6 +30,7 @@ use crate::{
     },
     git::{
         access::Access,
+        artifacts::ArtifactLimits,
         base::UserRepo,
         checkout::checkout_to_depth,
         collect::{CollectFault, CollectLimits},
@@ -68,6 +71,10 @@ pub struct Contained {
     pub register: Arc<dyn Fn(u32) + Send + Sync>,
     /// What is taken from an attempt at most.
     pub limits: CollectLimits,
+    /// What is stored of an attempt's artifacts at most.
+    pub artifact_limits: ArtifactLimits,
+    /// The most disk that a checkout may take while its agent runs, in bytes.
+    pub checkout_max: u64,
     /// Which trees agents may work in.
     pub shape: Shape,
     /// How many commits deep a checkout's history is, if not all of it.
@@ -124,6 +131,7 @@ impl Executor for Engine {
             input,
             folder,
             before,
+            landed: None,
             control,
         }))
     }

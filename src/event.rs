@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     name::{NodeId, RunId},
-    record::NodeState,
+    record::{NodeState, PublicationState},
     stream::{CostSource, Tokens},
 };
 
@@ -122,6 +122,12 @@ pub enum RunEvent {
         commits: u32,
         /// The ref that keeps them.
         git_ref: Option<String>,
+        /// The ref that keeps what an attempt left that did not pass; nothing starts from it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<String>,
+        /// How many artifacts are stored.
+        #[serde(default)]
+        artifacts: usize,
         /// The folder with its logs.
         logs: Option<String>,
     },
@@ -195,6 +201,43 @@ pub enum RunEvent {
         node: NodeId,
         /// What for.
         reason: String,
+    },
+    /// A node's branch is on the remote, and its pull request is open if one was wanted.
+    Published {
+        /// The node.
+        node: NodeId,
+        /// The branch.
+        branch: String,
+        /// The remote's address, without user and password.
+        remote: String,
+        /// The commit.
+        commit: String,
+        /// The page of its pull request.
+        url: Option<String>,
+        /// Nothing had to be done: it was all there.
+        already: bool,
+    },
+    /// A node has no commit that the base has not, so there is nothing to publish.
+    NothingToPublish {
+        /// The node.
+        node: NodeId,
+        /// The branch that it would have had.
+        branch: String,
+    },
+    /// A node that may be published could not be. It stays passed; `kew publish` tries again.
+    PublishFailed {
+        /// The node.
+        node: NodeId,
+        /// The branch.
+        branch: String,
+        /// The remote's address, without user and password.
+        remote: String,
+        /// `refused` (a person decides), `unreachable` or `stopped`.
+        state: PublicationState,
+        /// Why (may quote the remote).
+        reason: String,
+        /// What to do.
+        help: String,
     },
     /// Nothing happened for a while; the run is alive.
     Heartbeat {

@@ -61,6 +61,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         step_cap,
     };
     let run = Run {
+        publisher: None,
         id: RunId::new("20260101-000000-abcdef").unwrap(),
         plan: &plan,
         dag: &dag,

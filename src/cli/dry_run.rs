@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use camino::Utf8Path;
 use serde::Serialize;
 
-use super::{Format, check::implied};
+use super::{Format, check::implied, outgoing::Outgoing};
 use crate::{
     config::Settings,
     docker::argv::{Labels, Network, RunArgv, build_run_argv},
@@ -14,7 +14,7 @@ use crate::{
     plan::{
         dag::Dag,
         input::InputFrom,
-        spec::{NodeIx, Plan},
+        spec::{NodeIx, Plan, Publish},
     },
     run::host,
 };
@@ -49,11 +49,23 @@ struct DryNode {
     reviews: Option<String>,
     input: String,
     commits: crate::plan::spec::Commits,
+    publish: Option<DryPublish>,
     timeout_s: Option<u64>,
     retries: u32,
     rework: u32,
+    artifacts: Vec<String>,
+    artifacts_optional: bool,
     credentials: Vec<DryCredential>,
     argv: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct DryPublish {
+    how: &'static str,
+    branch: String,
+    remote: String,
+    #[serde(skip)]
+    shown: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -84,6 +96,8 @@ pub struct Given<'a> {
     pub jobs: usize,
     /// Things to say.
     pub warnings: Vec<String>,
+    /// Where published nodes would go; `None` if none would.
+    pub outgoing: Option<&'a Outgoing>,
 }
 
 /// Puts a dry run together.
@@ -160,9 +174,17 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
             }
         },
         commits: spec.commits,
+        publish: given.outgoing.filter(|_| spec.publish != Publish::None).map(|outgoing| DryPublish {
+            how: spec.publish.word(),
+            branch: given.settings.publish.template().show(&given.plan.epic.name, &spec.id),
+            remote: outgoing.remote.address.to_string(),
+            shown: outgoing.shown(spec.publish),
+        }),
         timeout_s: spec.timeout.map(|timeout| timeout.as_secs()),
         retries: spec.retries,
         rework: spec.rework,
+        artifacts: spec.artifacts.iter().map(ToString::to_string).collect(),
+        artifacts_optional: spec.artifacts_optional,
         credentials: resolved
             .credentials
             .iter()
@@ -234,6 +256,9 @@ impl DryNode {
         if !self.gates.is_empty() {
             let _ = writeln!(out, "  gated by    {}", self.gates.join(", "));
         }
+        if let Some(publish) = &self.publish {
+            let _ = writeln!(out, "  publish     {} {} on {}", publish.how, publish.branch, publish.shown);
+        }
         if let Some(timeout) = self.timeout_s {
             let _ = writeln!(
                 out,
@@ -245,6 +270,10 @@ impl DryNode {
             if times > 0 {
                 let _ = writeln!(out, "  {what:<11} {times}");
             }
+        }
+        if !self.artifacts.is_empty() {
+            let optional = if self.artifacts_optional { " (optional)" } else { "" };
+            let _ = writeln!(out, "  artifacts   {}{optional}", self.artifacts.join(", "));
         }
         let _ = write!(out, "  argv        {}", self.argv.join(" "));
         out

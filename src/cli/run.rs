@@ -4,6 +4,7 @@
 //! container; what was made for the run is gone at its end, whatever the end was.
 
 mod base;
+mod footing;
 mod frozen;
 pub(super) mod host;
 mod leftovers;
@@ -20,21 +21,20 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 
 pub use self::resume::resume;
-use self::{
-    leftovers::{Cleaner, leftovers_of, reap},
-    resume::GoesOn,
-    warnings::warnings,
-};
+use self::{leftovers::Cleaner, resume::GoesOn, warnings::warnings};
 use super::{
     Format, RunArgs,
     check::implied,
-    dry_run, paint,
+    dry_run,
+    outgoing::{self, Outgoing},
+    paint,
     preflight::{self, Resolved},
+    publish::frozen as frozen_run,
     put, say, setting,
 };
 use crate::{
     config::{REPOSITORY_FILE, Settings},
-    docker::{argv::Labels, client::Docker, context, events::Events},
+    docker::{argv::Labels, client::Docker, context},
     error::Failure,
     git::{
         access::{Access, grant},
@@ -44,15 +44,16 @@ use crate::{
         tree::Tree,
     },
     name::{CommitId, EnvName, RunId},
-    process::query::RunAs,
+    plan::spec::Publish,
     report,
     run::{
         self, Ended, Run,
         contained::{Contained, Engine},
         executor::Executor,
         fresh,
-        host::{Ground, Host},
+        host::Host,
         ledger::{Ledger as _, Observer},
+        publisher::{Going, Publisher},
         watchdog::{Watchdog, Watched},
     },
     store::{
@@ -91,6 +92,10 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
     let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
     warnings.extend(said);
+    let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&checked.plan, &active) };
+    let outgoing = (wanted != Publish::None)
+        .then(|| Outgoing::find(&repo, &settings, checked.plan.epic.base.as_deref(), wanted))
+        .transpose()?;
     let options = Options {
         plan: args.plan.clone(),
         format: args.format,
@@ -108,6 +113,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         base,
         tree,
         warnings,
+        outgoing,
         goes_on: None,
     };
     if args.dry_run { ready.dry(args.resolve) } else { ready.real() }
@@ -133,6 +139,7 @@ struct Ready {
     base: CommitId,
     tree: Tree,
     warnings: Vec<String>,
+    outgoing: Option<Outgoing>,
     /// The run that goes on, if it is not a new one.
     goes_on: Option<GoesOn>,
 }
@@ -161,6 +168,7 @@ impl Ready {
             engine_cpus,
             jobs: self.jobs,
             warnings: self.warnings,
+            outgoing: self.outgoing.as_ref(),
         });
         put(&shown.render(self.options.format));
         Ok(0)
@@ -280,6 +288,15 @@ impl Ready {
         };
         let on_host = footing.host.is_some();
 
+        let publisher = match self.outgoing.take() {
+            None => None,
+            Some(outgoing) => {
+                let folder = workspace.root().join("publish");
+                let broker =
+                    outgoing.broker(&self.repo, &self.settings, &self.checked.plan, state, &folder)?;
+                Some(Arc::new(broker) as Arc<dyn Publisher>)
+            }
+        };
         self.repo.create_ref(&refs::base(id), &self.base)?;
         let git = self.repo.context(&workspace.git())?;
         let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
@@ -310,6 +327,8 @@ impl Ready {
             access: footing.access,
             credentials,
             register: footing.register,
+            artifact_limits: self.settings.sandbox.artifact_limits(),
+            checkout_max: self.settings.sandbox.checkout_max.bytes(),
             limits: self.settings.policy.limits(),
             shape: self.settings.checkout.shape(),
             depth: self.settings.checkout.depth,
@@ -341,6 +360,7 @@ impl Ready {
             max_wait: self.options.max_wait.or(in_ci().then_some(CI_WAIT)),
             network: self.network(),
             warnings: self.warnings.clone(),
+            publisher: publisher.map(|publisher| self.going(publisher, &store)).transpose()?,
             past: self.goes_on.as_ref().map(|goes_on| goes_on.past.clone()),
         };
         if self.options.format == Format::Human {
@@ -372,48 +392,13 @@ impl Ready {
         Ok((ended.status.exit_code(), ended.left))
     }
 
-    /// What attempts in containers stand on: everything that the engine must have and tell.
-    #[expect(clippy::too_many_arguments, reason = "each is one thing that the steps before have made")]
-    fn footing(
-        &mut self,
-        id: &RunId,
-        state: &Utf8Path,
-        workspace: &Workspace,
-        docker: &Docker,
-        labels: &Labels,
-        watchdog: &Watchdog,
-        clean: &mut Option<Cleaner>,
-    ) -> Result<Footing, Failure> {
-        let engine = docker.engine()?;
-        preflight::check_engine(&engine, &self.settings)?;
-        match &self.goes_on {
-            None => preflight::resolve_images(docker, &mut self.resolved, &self.active)?,
-            Some(_) => preflight::check_images(docker, &self.resolved, &self.active)?,
-        }
-        let collector = preflight::collector_id(docker, &self.settings)?;
-        let cleaner =
-            Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
-        let checkouts = self.settings.sandbox.checkout_dir.as_deref();
-        reap(checkouts, state, &cleaner);
-        if self.goes_on.is_some() {
-            leftovers_of(id, checkouts, state, workspace.root(), &cleaner)?;
-        }
-        *clean = Some(cleaner);
-
-        let register = watchdog.register();
-        let events =
-            Events::listen(docker, &labels.owner, &engine.time, Arc::clone(&register)).map_err(|error| {
-                Failure::infrastructure(format!("`docker events` could not be started: {error}"))
-            })?;
-        let probe = Labels { node: "probe".to_owned(), ..labels.clone() };
-        let agent = preflight::probe_mount(docker, &collector, &probe, &workspace.root().join("checkouts"))?;
-        let access = if rustix::process::geteuid().is_root() {
-            Access::Owner(RunAs { uid: agent.0, gid: agent.1 })
-        } else {
-            Access::Everyone
-        };
-        let cpus = Some(engine.cpus).filter(|cpus| *cpus > 0);
-        Ok(Footing { events, collector, access, cpus, register, host: None })
+    /// Publishing, with what a run that goes on has done of it.
+    fn going(&self, publisher: Arc<dyn Publisher>, store: &Store) -> Result<Going, Failure> {
+        let Some(goes_on) = &self.goes_on else { return Ok(Going::new(publisher)) };
+        let detail = store.run(goes_on.run.as_str())?;
+        let before = frozen_run::standings(&self.checked.plan, &detail);
+        let out = frozen_run::out(&self.checked.plan, &detail, &publisher.remote());
+        Ok(Going { publisher, before, out })
     }
 
     fn summary(&self, store: &Store, id: &RunId, state: &Utf8Path, ended: &Ended) {
@@ -437,16 +422,6 @@ impl Ready {
             let _ = grant(state, Access::Owner(owner));
         }
     }
-}
-
-/// What the attempts of a run stand on.
-struct Footing {
-    events: Events,
-    collector: String,
-    access: Access,
-    cpus: Option<u32>,
-    register: Arc<dyn Fn(u32) + Send + Sync>,
-    host: Option<Ground>,
 }
 
 /// Events of a run to whoever shows them.

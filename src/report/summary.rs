@@ -11,7 +11,7 @@ use super::{
     table::{Align, Table},
 };
 use crate::{
-    name::{AttemptKey, EpicName, NodeId, RunId},
+    name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
     plan::spec::Commits,
     record::{Millis, NodeState},
     store::{AttemptFiles, NodeDetail, RunDetail, StateCounts},
@@ -64,6 +64,10 @@ pub struct SummaryRow {
     pub branch: String,
     /// The ref that keeps its commits.
     pub git_ref: Option<String>,
+    /// The command that shows what is kept of the last attempt, if it did not pass and left something.
+    pub kept: Option<String>,
+    /// How many artifacts the last attempt left.
+    pub artifacts: usize,
     /// The last attempt's log.
     pub log: Option<Utf8PathBuf>,
     /// Nodes that it waits for.
@@ -73,6 +77,11 @@ pub struct SummaryRow {
 /// The ref that keeps an attempt's commits.
 pub(super) fn node_ref(key: &AttemptKey) -> String {
     crate::git::refs::node(key).to_string()
+}
+
+/// The command that shows what is kept of an attempt that did not pass.
+pub(super) fn kept_work(input: &CommitId, key: &AttemptKey) -> String {
+    format!("git diff {}..{}", input.short(), crate::git::refs::wip(key))
 }
 
 /// Head and rows of a run as the state has it.
@@ -115,6 +124,10 @@ fn row(node: &NodeDetail, expected: Commits, state_dir: &Utf8Path) -> SummaryRow
         commits,
         branch: String::new(),
         git_ref: end.filter(|_| keeps).map(|end| node_ref(&end.key)),
+        kept: last
+            .filter(|last| last.kept.work.is_some())
+            .and_then(|last| Some(kept_work(end?.input.as_ref()?, &last.start.key))),
+        artifacts: last.map_or(0, |last| last.kept.artifacts.len()),
         log: last.map(|last| AttemptFiles::new(state_dir, &last.start.key).stdout()),
         waits_for: Vec::new(),
     }
@@ -131,6 +144,7 @@ pub fn summary(head: &SummaryHead, rows: &[SummaryRow]) -> String {
     };
     section(switches(rows));
     section(rows.iter().filter(|row| row.state != NodeState::Passed).flat_map(stopped).collect());
+    section(artifacts(head, rows));
     section(vec![closing(head, rows)]);
     lines.iter().map(|line| format!("{}\n", defanged(line))).collect()
 }
@@ -229,8 +243,16 @@ fn stopped(row: &SummaryRow) -> Vec<String> {
     if row.state == NodeState::Held {
         lines.push("  waits for a person".into());
     }
+    lines.extend(row.kept.as_ref().map(|kept| format!("  kept: {kept}")));
     lines.extend(row.log.as_ref().map(|log| format!("  log: {}", inert(log.as_str()))));
     lines
+}
+
+/// How to get at artifacts, if there are any.
+fn artifacts(head: &SummaryHead, rows: &[SummaryRow]) -> Vec<String> {
+    let all: usize = rows.iter().map(|row| row.artifacts).sum();
+    let line = || format!("{}: kew artifacts {} -o DIR", plural(all, "artifact"), head.run);
+    (all > 0).then(line).into_iter().collect()
 }
 
 fn closing(head: &SummaryHead, rows: &[SummaryRow]) -> String {

@@ -69,6 +69,9 @@ pub fn told(event: &Stamped) -> Option<String> {
         RunEvent::NodeHeld { node, reason } => format!("{node}: held{}", because(Some(reason))),
         RunEvent::NodeSkipped { node, reason } => format!("{node}: skipped{}", because(Some(reason))),
         RunEvent::NodeWaiting { node, reason } => format!("{node}: waits{}", because(Some(reason))),
+        RunEvent::Published { .. } | RunEvent::NothingToPublish { .. } | RunEvent::PublishFailed { .. } => {
+            publishing(&event.event)?
+        }
         RunEvent::Heartbeat { running } => still_running(running.iter()),
         RunEvent::RunEnded {
             status,
@@ -103,6 +106,24 @@ pub fn still_running<'a>(nodes: impl Iterator<Item = &'a NodeId>) -> String {
         0 => format!("still running: {named}"),
         more => format!("still running: {named} and {more} more"),
     }
+}
+
+fn publishing(event: &RunEvent) -> Option<String> {
+    Some(match event {
+        RunEvent::Published { node, branch, remote, commit, url, already } => {
+            let verb = if *already { "is published already" } else { "published" };
+            let url = url.as_deref().map(|url| format!(", {}", quoted(url))).unwrap_or_default();
+            let commit = commit.get(..10).unwrap_or(commit);
+            format!("{node}: {verb}: {} at {commit} on {}{url}", inert(branch), quoted(remote))
+        }
+        RunEvent::NothingToPublish { node, .. } => {
+            format!("{node}: nothing to publish: no commit of its own")
+        }
+        RunEvent::PublishFailed { node, reason, help, .. } => {
+            format!("{node}: not published: {}; help: {}", quoted(reason), quoted(help))
+        }
+        _ => return None,
+    })
 }
 
 fn ended(event: &RunEvent) -> Option<String> {

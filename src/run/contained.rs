@@ -4,6 +4,8 @@
 //! one is ended. Invariant: a container is stopped and removed by its name, never by killing its client.
 
 mod contest;
+mod disk;
+mod kept;
 mod stop;
 
 use std::{
@@ -31,6 +33,7 @@ use crate::{
     },
     git::{
         access::Access,
+        artifacts::ArtifactLimits,
         base::UserRepo,
         checkout::checkout_to_depth,
         collect::{CollectFault, CollectLimits},
@@ -71,6 +74,10 @@ pub struct Contained {
     pub register: Arc<dyn Fn(u32) + Send + Sync>,
     /// What is taken from an attempt at most.
     pub limits: CollectLimits,
+    /// What is stored of an attempt's artifacts at most.
+    pub artifact_limits: ArtifactLimits,
+    /// The most disk that a checkout may take while its agent runs, in bytes.
+    pub checkout_max: u64,
     /// In host mode: how agents are started. The engine and its helper image then stand for nothing and are never asked.
     pub host: Option<Ground>,
     /// Which trees agents may work in.
@@ -119,6 +126,7 @@ impl Executor for Engine {
             input,
             folder,
             before,
+            landed: None,
             control,
         }))
     }

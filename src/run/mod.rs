@@ -3,6 +3,7 @@
 //! This file holds what goes in and what comes out. `driver` is the loop, `dispatcher` its decisions, `node` one attempt
 //! on its thread, `executor` the port to engines.
 
+pub mod broker;
 pub mod contained;
 pub mod dispatcher;
 mod driver;
@@ -12,6 +13,7 @@ pub mod ledger;
 pub mod node;
 pub mod past;
 mod pool;
+pub mod publisher;
 mod reasons;
 pub mod scripted;
 pub mod signals;
@@ -21,7 +23,7 @@ pub mod watchdog;
 use std::time::Duration;
 
 pub use self::driver::drive;
-use self::{dispatcher::Status, ledger::LedgerError, past::Past};
+use self::{dispatcher::Status, ledger::LedgerError, past::Past, publisher::Going};
 use crate::{
     docker::argv::{Limits, Network},
     name::{CommitId, EnvName, RunId},
@@ -86,6 +88,8 @@ pub struct Run<'a> {
     pub network: &'static str,
     /// Things to say at the start.
     pub warnings: Vec<String>,
+    /// Publishes the nodes that ask for it; `None` = nothing is published.
+    pub publisher: Option<Going>,
     /// What is on record already, if the run goes on.
     pub past: Option<Past>,
 }

@@ -3,6 +3,7 @@
 //! It decides nothing about other nodes and writes no rows; the report says all that the dispatcher must know. Invariant:
 //! whatever happens, exactly one report is sent.
 
+mod home;
 mod listener;
 mod masked;
 
@@ -15,15 +16,17 @@ use tokio::sync::mpsc::Sender;
 
 use self::{listener::Listener, masked::mask_report};
 use super::{
-    executor::{Collected, Executor, NodeSpec, Sink, Source, Trouble},
-    ledger::Shelf,
+    executor::{Attempt, Collected, Executor, NodeSpec, Sink, Source, Trouble},
+    ledger::{AttemptShelf, Shelf},
+    publisher::Answered,
 };
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::argv::Network,
     name::{CommitId, NodeId},
-    outcome::{Kind, Outcome, StopCause, judge_end, judge_work},
+    outcome::{EngineEnd, Kind, Outcome, StopCause, judge_end, judge_work},
     plan::spec::{Commits, NodeIx, VerdictBy},
+    record::Kept,
     rounds::Asked,
     runners::{
         Runner,
@@ -54,6 +57,8 @@ pub struct Job {
     pub review: Option<Review>,
     /// The largest log, in bytes.
     pub log_max: u64,
+    /// It passes without artifacts too.
+    pub artifacts_optional: bool,
     /// How many steps it may take.
     pub step_cap: Option<u32>,
     /// A subscription pays for it.
@@ -90,6 +95,8 @@ pub enum Told {
     MustStop(NodeIx, StopCause),
     /// It is over.
     Ended(Box<Report>),
+    /// Its publication is over; not told by a node, but on the same channel.
+    Published(Box<Answered>),
 }
 
 /// Where an attempt stands.
@@ -134,6 +141,10 @@ pub struct Report {
     pub verdict: Option<(Judged, Option<String>)>,
     /// Last text.
     pub summary: Option<String>,
+    /// What is kept of it beside that.
+    pub kept: Kept,
+    /// The ref that keeps its unfinished work.
+    pub kept_ref: Option<String>,
     /// Things worth a warning.
     pub warnings: Vec<String>,
     /// The folder with its files.
@@ -178,6 +189,8 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         subscription: job.subscription,
         verdict: None,
         summary: None,
+        kept: Kept::default(),
+        kept_ref: None,
         warnings: Vec::new(),
         files: None,
     };
@@ -209,10 +222,7 @@ fn steps(
     tell: &Sender<Told>,
     report: &mut Report,
 ) -> Result<(), Outcome> {
-    let cost_usd = job.runner.free().then_some(0.0);
-    let progress =
-        |phase| Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd, activity: None });
-    let _ = tell.blocking_send(progress("checkout"));
+    let _ = tell.blocking_send(progress(job, "checkout"));
     let mut files = shelf.attempt(&job.spec.key).map_err(|error| disk("the log folder", &error))?;
     report.files = Some(files.path());
     let mut attempt = executor.prepare(&job.spec, &job.source).map_err(of_trouble)?;
@@ -247,12 +257,29 @@ fn steps(
         report.warnings.push("something in the container ran out of memory".to_owned());
     }
 
+    // From here on the container is gone, and what it left can be brought home however it ended.
+    if let Err(outcome) = results(job, tell, &mut *attempt, &mut *files, &end, report) {
+        report.outcome = outcome;
+    }
+    home::bring_home(job, &mut *attempt, &mut *files, report);
+    Ok(())
+}
+
+/// What the attempt came to: its end, its commits, its verdict.
+fn results(
+    job: &Job,
+    tell: &Sender<Told>,
+    attempt: &mut dyn Attempt,
+    files: &mut dyn AttemptShelf,
+    end: &EngineEnd,
+    report: &mut Report,
+) -> Result<(), Outcome> {
     let stop = lock(&job.stop).clone();
-    if let Err(outcome) = judge_end(stop.as_ref(), &end, &report.account) {
+    if let Err(outcome) = judge_end(stop.as_ref(), end, &report.account) {
         return Err(exit_is_no_verdict(job, report, outcome));
     }
     if job.spec.commits != Commits::Forbidden {
-        let _ = tell.blocking_send(progress("collecting"));
+        let _ = tell.blocking_send(progress(job, "collecting"));
         report.collected = attempt.collect().map_err(of_trouble)?;
         report.outcome = judge_work(job.spec.commits, &report.collected.work);
     }
@@ -273,6 +300,11 @@ fn steps(
         report.verdict = Some((judged, digest));
     }
     Ok(())
+}
+
+fn progress(job: &Job, phase: &'static str) -> Told {
+    let cost_usd = job.runner.free().then_some(0.0);
+    Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd, activity: None })
 }
 
 /// A job whose exit status is its verdict, with a status that is none: held, since 124 and above say how it ended, not

@@ -2,7 +2,10 @@
 
 use crate::{
     name::{AttemptKey, NodeId, RunId},
-    record::{AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{
+        AttemptEnd, AttemptStart, Kept, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart,
+        VerdictRow,
+    },
     stream::{CostSource, Tokens},
 };
 
@@ -104,6 +107,8 @@ pub struct RunDetail {
     pub end: Option<RunEnd>,
     /// Where each node stands: `nodes[i]` is about `start.nodes[i]`.
     pub nodes: Vec<NodeDetail>,
+    /// Steps of publications, oldest first.
+    pub publications: Vec<Publication>,
 }
 
 impl RunDetail {
@@ -186,6 +191,8 @@ pub struct AttemptDetail {
     pub end: Option<AttemptEnd>,
     /// Its verdict, if it was a reviewer's and one was read.
     pub verdict: Option<VerdictRow>,
+    /// What is kept of it beside its result.
+    pub kept: Kept,
 }
 
 impl AttemptDetail {

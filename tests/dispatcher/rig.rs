@@ -23,6 +23,7 @@ use kew::{
         executor::Executor,
         ledger::Observer,
         past::Past,
+        publisher::{Going, Publisher},
         scripted::{Happened, Script, Scripted},
     },
     runners::{self, Kind},
@@ -73,6 +74,7 @@ pub struct Rig {
     pub past: Option<Past>,
     pub state: State,
     pub shelf: Memory,
+    pub publisher: Option<Arc<dyn Publisher>>,
 }
 
 pub fn id(name: &str) -> NodeId {
@@ -106,6 +108,7 @@ pub fn whole(text: &str) -> Rig {
         past: None,
         state: State::default(),
         shelf: Memory::default(),
+        publisher: None,
     }
 }
 
@@ -220,6 +223,7 @@ impl Rig {
             step_cap: None,
         };
         let run = Run {
+            publisher: self.publisher.clone().map(Going::new),
             id: RunId::new("20261201-093000-k3f9").unwrap(),
             plan: &self.plan,
             dag: &self.dag,

@@ -96,6 +96,8 @@ pub fn ended(
         head: None,
         commits: u32::from(state == NodeState::Passed) * 2,
         git_ref: None,
+        kept: None,
+        artifacts: 0,
         logs: None,
     }
 }

@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, fs, path::PathBuf};
 
-use super::{Footing, Ready};
+use super::{Ready, footing::Footing};
 use crate::{
     config::Settings,
     docker::{argv::Network, events::Events},

@@ -11,7 +11,7 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Contained, Control, lock, of_collect, of_docker, of_git};
+use super::{Contained, Control, disk, lock, of_collect, of_docker, of_git};
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::{
@@ -34,7 +34,10 @@ use crate::{
     outcome::{EngineEnd, Work},
     plan::spec::Commits,
     process::child::{Child, Exit, Spawn},
-    run::executor::{Attempt, Collected, NodeSpec, Sink, Trouble},
+    run::{
+        executor::{Artifacts, Attempt, Collected, LeftBehind, NodeSpec, Sink, Trouble},
+        ledger::AttemptShelf,
+    },
     verdict::{FoundAt, MAX_BYTES, SidecarFault},
 };
 
@@ -53,6 +56,8 @@ pub(super) struct Contest {
     pub folder: Utf8PathBuf,
     /// What HEAD and its branch were before the agent came.
     pub before: Option<Heads>,
+    /// The head that came home.
+    pub landed: Option<CommitId>,
     pub control: Arc<Control>,
 }
 
@@ -106,12 +111,12 @@ impl Attempt for Contest {
         if spare && self.before.as_ref().is_some_and(|before| untouched(&self.folder, before)) {
             return Ok(Collected::default());
         }
-        let shared = &self.shared;
+        let shared = Arc::clone(&self.shared);
         let quarantine = shared.workspace.quarantine(&self.spec.container);
         let answer = shared.workspace.quarantine(&format!("{}.answer", self.spec.container));
         let taken = self.pack(&answer).and_then(|()| {
             collect::accept(&answer, &shared.mirror, &quarantine, &self.input, &shared.limits)
-                .map_err(|fault| self.keep(&quarantine, fault))
+                .map_err(|fault| self.keep_held(&quarantine, fault))
         });
         let _ = fs::remove_file(&answer);
         let taken = taken?;
@@ -120,6 +125,7 @@ impl Attempt for Contest {
             let name = refs::node(&self.spec.key);
             land(&shared.repo, &shared.mirror, &quarantine, &self.input, head, &name).map_err(of_git)?;
             git_ref = Some(name.to_string());
+            self.landed = Some(head.clone());
         }
         // What git cannot say is not nothing: one unknown path stands for it.
         let unknown = || vec!["(git could not say what changed)".to_owned()];
@@ -129,6 +135,14 @@ impl Attempt for Contest {
             dirty_paths: if taken.dirty.is_none() { unknown() } else { taken.dirty_paths },
         };
         Ok(Collected { head: taken.head, work, git_ref })
+    }
+
+    fn artifacts(&mut self, into: &mut dyn AttemptShelf) -> Result<Artifacts, Trouble> {
+        self.bring_artifacts(into)
+    }
+
+    fn keep(&mut self) -> Result<LeftBehind, Trouble> {
+        self.keep_left()
     }
 
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {
@@ -162,13 +176,16 @@ fn of_read(fault: ReadFault) -> SidecarFault {
 
 impl Contest {
     /// Of what is held, brings home what can be looked at, and says where it is.
-    fn keep(&self, quarantine: &Utf8Path, fault: CollectFault) -> Trouble {
+    fn keep_held(&mut self, quarantine: &Utf8Path, fault: CollectFault) -> Trouble {
         let CollectFault::Held { keep: Some(head), .. } = &fault else { return of_collect(fault) };
-        let shared = &self.shared;
+        let shared = Arc::clone(&self.shared);
         let name = refs::held(&self.spec.key);
         let kept = land_held(&shared.repo, &shared.mirror, quarantine, &self.input, head, &name);
         let more = match kept {
-            Ok(()) => format!("look: git diff {}..{name}", self.input.short()),
+            Ok(()) => {
+                self.landed = Some(head.clone());
+                format!("look: git diff {}..{name}", self.input.short())
+            }
             Err(error) => format!("its commits could not be kept: {error}"),
         };
         match of_collect(fault) {
@@ -207,7 +224,7 @@ impl Contest {
         };
         sink.started();
         let last_words: Arc<Mutex<String>> = Arc::default();
-        let (out, err, words) = (Arc::clone(&sink), sink, Arc::clone(&last_words));
+        let (out, err, words) = (Arc::clone(&sink), Arc::clone(&sink), Arc::clone(&last_words));
         let started = Child::start(
             spawn,
             Box::new(move |line| {
@@ -233,6 +250,7 @@ impl Contest {
             (shared.register)(pid);
         }
         *lock(&self.control.container) = Some((name.clone(), child.killer()));
+        disk::watch(self.folder.clone(), shared.checkout_max, Arc::clone(&self.control), sink);
         let exit = child.wait(DRAIN);
         let end = self.end(exit, lock(&last_words).clone());
         *lock(&self.control.container) = None;

@@ -67,6 +67,7 @@ impl Dispatcher<'_> {
             }
         }
         self.close_rounds(&mut actions);
+        actions.extend(self.publish());
         actions.append(&mut self.start(now));
         actions
     }

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Store, StoreError, error::Doing as _, last_attempt, schema::number};
+use super::{Store, StoreError, error::Doing as _, kept, last_attempt, schema::number};
 use crate::{
     event::Stamped,
     name::{AttemptKey, BadName, CommitId, EpicName, NodeId, RunId},
@@ -107,7 +107,8 @@ impl Store {
         for detail in &mut nodes {
             detail.attempts = attempts(&read, &id, &detail.node)?;
         }
-        Ok(RunDetail { start, end, nodes })
+        let publications = self.publications(&id)?;
+        Ok(RunDetail { start, end, nodes, publications })
     }
 
     /// The number that the node's next attempt has: 1 + the last one ever started.
@@ -147,12 +148,14 @@ fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<Attempt
                          summary AS v_summary, findings_json, digest, time FROM verdicts)
                  ON v_run = run AND v_node = node AND v_attempt = attempt
                WHERE run = ?1 AND node = ?2 ORDER BY attempt";
+    let mut kept = kept::of_node(read, run, node)?;
     collect(read, "cannot read the attempts", sql, params![run.as_str(), node.as_str()], |row| {
         let key = AttemptKey { run: run.clone(), node: node.clone(), attempt: row.get("attempt")? };
         Ok(AttemptDetail {
             start: attempt_start(row, &key)?,
             end: attempt_end(row, &key)?,
             verdict: verdict(row, &key)?,
+            kept: kept.remove(&key.attempt).unwrap_or_default(),
         })
     })
 }
@@ -286,7 +289,11 @@ fn state(row: &Row<'_>) -> rusqlite::Result<NodeState> {
         .ok_or_else(|| damaged(row, "state", format!("`{word}` is no state")))
 }
 
-fn name<T>(row: &Row<'_>, column: &str, check: fn(String) -> Result<T, BadName>) -> rusqlite::Result<T> {
+pub(super) fn name<T>(
+    row: &Row<'_>,
+    column: &str,
+    check: fn(String) -> Result<T, BadName>,
+) -> rusqlite::Result<T> {
     check(row.get(column)?).map_err(|error| damaged(row, column, error))
 }
 
@@ -304,7 +311,7 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite
     serde_json::from_str(&text).map_err(|error| damaged(row, column, error))
 }
 
-fn damaged(
+pub(super) fn damaged(
     row: &Row<'_>,
     column: &str,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -313,7 +320,7 @@ fn damaged(
     rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error.into())
 }
 
-fn collect<T>(
+pub(super) fn collect<T>(
     read: &Connection,
     doing: &'static str,
     sql: &str,

@@ -37,7 +37,8 @@ pub struct Left {
 
 /// What is taken at most: as of any attempt, but a smaller pack.
 pub fn limits(limits: &CollectLimits) -> CollectLimits {
-    CollectLimits { pack_bytes: limits.pack_bytes.min(PACK_BYTES), ..limits.clone() }
+    // Nothing starts from kept work and nothing publishes it: what only a person may change is worth a look, too.
+    CollectLimits { pack_bytes: limits.pack_bytes.min(PACK_BYTES), policy: None, ..limits.clone() }
 }
 
 /// The arguments of the script after its name: `$1`, `$2`, …

@@ -64,7 +64,7 @@ pub struct Rig {
     pub plan: Plan,
     pub dag: Dag,
     pub scripts: HashMap<NodeId, Vec<Script>>,
-    bills: HashMap<NodeId, String>,
+    pub bills: HashMap<NodeId, String>,
     pub jobs: usize,
     pub fail_fast: bool,
     pub active: Vec<bool>,

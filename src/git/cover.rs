@@ -14,10 +14,11 @@ use super::{
     collect::{CollectFault, CollectLimits, Held, SCRIPT, script_fault},
     context::done,
     error::GitError,
+    keep,
     mirror::Mirror,
     refs::RefName,
 };
-use crate::name::CommitId;
+use crate::{name::CommitId, process::query::Answer};
 
 /// How long packing may take.
 const COLLECT: Duration = Duration::from_secs(900);
@@ -49,6 +50,18 @@ impl Cover<'_> {
         let packed = self.make().and_then(|git_dir| self.run(&git_dir, answer));
         let _ = fs::remove_dir_all(self.folder);
         packed
+    }
+
+    /// Runs the script that keeps what did not pass, with these arguments of its; its stdout goes to `answer`.
+    pub fn keep(&self, args: &[String], answer: fs::File) -> Result<Answer, CollectFault> {
+        let kept = self.make().and_then(|git_dir| {
+            let args = args.iter().map(String::as_str).chain([self.checkout.as_str(), git_dir.as_str()]);
+            let args: Vec<&str> = args.collect();
+            let query = self.mirror.context().shell(keep::SCRIPT, &args);
+            Ok(query.stdout_file(answer).deadline(COLLECT).run().map_err(GitError::from)?)
+        });
+        let _ = fs::remove_dir_all(self.folder);
+        kept
     }
 
     fn run(&self, git_dir: &Utf8Path, answer: &Utf8Path) -> Result<(), CollectFault> {

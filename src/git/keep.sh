@@ -1,7 +1,7 @@
-# kew-keep INPUT BRANCH MESSAGE [MAX_BYTES [MAX_FILE [CHECKOUT]]]
+# kew-keep INPUT BRANCH MESSAGE [MAX_BYTES [MAX_FILE [CHECKOUT [GIT_DIR]]]]
 #
 # Runs in a sealed container (no network, read-only mount, no privileges, room in /tmp) over a checkout whose attempt did
-# not pass. Puts everything that is there into one commit and packs it: on top of HEAD, and of INPUT and BRANCH where HEAD
+# not pass; on the host only with a GIT_DIR of kew's own that has the checkout's refs and none of its configuration. Puts everything that is there into one commit and packs it: on top of HEAD, and of INPUT and BRANCH where HEAD
 # does not contain them. Nothing is written to the checkout. Whoever reads the output trusts none of it.
 #
 # What an agent configured has no say: git works in a repository of its own that borrows the checkout's objects. Left out
@@ -25,6 +25,7 @@ check_time() {
 }
 
 theirs=$root/.git
+refs=${7:-$theirs}
 [ -d "$theirs" ] && [ ! -L "$theirs" ] && [ -d "$theirs/objects" ] && [ ! -L "$theirs/objects" ] ||
     fail 10 "the checkout is not a repository any more"
 
@@ -81,7 +82,7 @@ named() {
         [ ! -e "$part" ] && [ ! -L "$part" ] || plain "$part" || return 1
     done
     [ ! -e "$theirs/commondir" ] && [ ! -L "$theirs/commondir" ] || return 1
-    GIT_DIR=$theirs within 5 rev-parse --verify --quiet --end-of-options "$1^{commit}" 2>/dev/null
+    GIT_DIR=$refs within 5 rev-parse --verify --quiet --end-of-options "$1^{commit}" 2>/dev/null
 }
 head=$(named HEAD) || head=$input
 tip=$(named "$branch") || tip=

@@ -95,7 +95,7 @@ impl Mirror {
     }
 
     /// The context that it was opened with.
-    pub(super) fn context(&self) -> &Git {
+    pub(crate) fn context(&self) -> &Git {
         &self.git
     }
 

@@ -4,7 +4,7 @@
 //! one is ended. Invariant: a container is stopped and removed by its name, never by killing its client.
 
 mod contest;
-mod disk;
+pub(super) mod disk;
 mod kept;
 mod stop;
 

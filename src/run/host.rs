@@ -22,7 +22,7 @@ use rustix::process::Signal;
 pub use self::env::agent_env;
 use self::guard::Guarded;
 use super::{
-    contained::{Contained, Control, Engine, lock},
+    contained::{Contained, Control, Engine, disk, lock},
     executor::{Attempt, Caps, Executor, HARDENING, Hardening, NodeSpec, Sink, Source, StopHow, Trouble},
     fresh,
 };
@@ -131,7 +131,7 @@ impl Ground {
         shared: &Contained,
         spec: &NodeSpec,
         checkout: &Utf8Path,
-        control: &Control,
+        control: &Arc<Control>,
         sink: Arc<dyn Sink>,
     ) -> Result<EngineEnd, Trouble> {
         shared.go_on(control)?;
@@ -154,7 +154,7 @@ impl Ground {
         };
         sink.started();
         let last_words: Arc<Mutex<String>> = Arc::default();
-        let (out, err, words) = (Arc::clone(&sink), sink, Arc::clone(&last_words));
+        let (out, err, words) = (Arc::clone(&sink), Arc::clone(&sink), Arc::clone(&last_words));
         let stdout = move |line: Option<Line<'_>>| line.into_iter().for_each(|line| out.stdout(line));
         let stderr = move |line: Option<Line<'_>>| {
             let Some(line) = line else { return };
@@ -173,6 +173,7 @@ impl Ground {
             (self.register)(pid);
         }
         *lock(&control.container) = Some((spec.container.clone(), child.killer()));
+        disk::watch(checkout.to_owned(), shared.checkout_max, Arc::clone(control), sink);
         let exit = child.wait(DRAIN).ok();
         let code = exit.and_then(|exit| exit.code);
         // A guard that was killed has ended nothing: what is left of its session is ended here.

@@ -39,3 +39,27 @@ impl HostCommand {
         self.args.iter().cloned().chain(id.into_iter().flatten()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::runners::built_in;
+
+    #[test]
+    fn the_arguments_of_a_container_are_part_of_those_on_the_host() {
+        let mut with_command = Vec::new();
+        for runner in built_in() {
+            let Ok(command) = runner.build_command(Some("some-model")) else { continue };
+            let contained = runner.container_args(Some("some-model"));
+            let argv = command.argv("an-id");
+            let within = contained.is_empty() || argv.windows(contained.len()).any(|part| part == contained);
+            assert!(within, "{}: {argv:?}", runner.name());
+            assert!(
+                !contained.iter().any(|arg| arg == "an-id"),
+                "{}: no session in a container",
+                runner.name()
+            );
+            with_command.push(runner.name());
+        }
+        assert_eq!(with_command, ["claude-code", "opencode", "pi", "shell"]);
+    }
+}

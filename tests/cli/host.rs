@@ -402,3 +402,24 @@ fn commits_come_home_or_are_held_as_from_a_container() {
         assert!(reason.contains(words), "{script_text}: {reason}");
     }
 }
+
+#[test]
+fn what_did_not_pass_is_kept_and_artifacts_are_stored() {
+    let rig = host(&plan(&format!(
+        "[nodes.a]\nartifacts = [\"report/*.txt\"]\n{}[nodes.b]\n{}",
+        script("mkdir report; echo good > report/a.txt; echo other > report/a.log"),
+        script(
+            "echo one > one; git add one; git commit -qm one; echo two > two; git config core.fsmonitor \"touch $HOME/pwned\"; exit 7"
+        )
+    )));
+    let done = rig.kew(&["run", "--format", "json", "plan.toml"]);
+    assert_eq!(done.code, 1, "{}\n{}", done.out, done.err);
+    let events = events(&done);
+    let run = events[0]["run"].as_str().unwrap();
+    let stored = rig.repo.join(format!(".git/kew/runs/{run}/a/1/artifacts/report/a.txt"));
+    assert_eq!(fs::read_to_string(stored).unwrap(), "good\n", "{}", done.out);
+    let kept = format!("refs/kew/{run}/nodes/b/1-wip");
+    assert_eq!(rig.git(&["show", &format!("{kept}:two")]), "two", "{}", done.out);
+    assert_eq!(rig.git(&["show", &format!("{kept}:one")]), "one");
+    assert!(!rig.root.join("home/pwned").exists(), "something of the agent's ran after it");
+}

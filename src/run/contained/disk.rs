@@ -37,7 +37,7 @@ const FOLDERS: usize = 200_000;
 const FLOOR: u64 = 1 << 30;
 
 /// Looks until the attempt's container is over, and tells `sink` at most once.
-pub(super) fn watch(folder: Utf8PathBuf, max: u64, control: Arc<Control>, sink: Arc<dyn Sink>) {
+pub(in crate::run) fn watch(folder: Utf8PathBuf, max: u64, control: Arc<Control>, sink: Arc<dyn Sink>) {
     let watching = move || {
         let over = || control.over.load(Ordering::SeqCst);
         let mut pause = EVERY;

@@ -13,10 +13,11 @@ use crate::{
     docker::sealed::{Access, Sealed, run_sealed},
     git::{
         artifacts::{self, ArtifactFault},
-        collect::script_fault,
+        collect::{CollectLimits, script_fault},
+        cover::Cover,
         keep,
         land::land,
-        refs,
+        refs::{self, RefName},
     },
     process::query::Answer,
     run::{
@@ -35,8 +36,13 @@ impl Contest {
     pub(super) fn bring_artifacts(&self, into: &mut dyn AttemptShelf) -> Result<Artifacts, Trouble> {
         let (patterns, limits) = (&self.spec.artifacts, &self.shared.artifact_limits);
         let answer = Scratch::new(self, "artifacts");
-        let args = artifacts::script_args(patterns, limits, MOUNT_POINT);
-        let done = self.read_sealed("artifacts", Access::Read, artifacts::SCRIPT, &args, &answer.0)?;
+        let on_host = self.shared.host.is_some();
+        let root = if on_host { self.folder.as_str() } else { MOUNT_POINT };
+        let args = artifacts::script_args(patterns, limits, root);
+        let done = match on_host {
+            true => self.read_here(&args, &answer.0)?,
+            false => self.read_sealed("artifacts", Access::Read, artifacts::SCRIPT, &args, &answer.0)?,
+        };
         of_status(&done, |code| artifacts::script_fault(code, &done.stderr).map(of_artifacts))?;
         let file = fs::File::open(&answer.0).map_err(|error| unwritten(&answer.0, &error))?;
         let mut store = |path: &str, executable: bool, content: &mut dyn std::io::Read| {
@@ -63,7 +69,10 @@ impl Contest {
         let answer = Scratch::new(self, "keep");
         let quarantine = Scratch::new(self, "kept");
         let args = keep::script_args(&self.input, &branch, &self.spec.key, &limits);
-        let done = self.read_sealed("keep", Access::Keep, keep::SCRIPT, &args, &answer.0)?;
+        let done = match shared.host {
+            Some(_) => self.keep_here(&branch, &limits, &args, &answer.0)?,
+            None => self.read_sealed("keep", Access::Keep, keep::SCRIPT, &args, &answer.0)?,
+        };
         of_status(&done, |code| script_fault(code, &done.stderr).map(of_collect))?;
         let left = keep::accept(&answer.0, &shared.mirror, &quarantine.0, &self.input, &limits);
         let left = left.map_err(of_collect)?;
@@ -82,6 +91,29 @@ impl Contest {
         let name = refs::wip(&self.spec.key);
         land(&shared.repo, &shared.mirror, &quarantine.0, &self.input, &head, &name).map_err(of_git)?;
         Ok(LeftBehind { head: Some(head), git_ref: Some(name.to_string()), notes })
+    }
+
+    /// Lists and packs artifacts on the host: the script starts no git, and no program of the checkout's.
+    fn read_here(&self, args: &[String], answer: &Utf8Path) -> Result<Answer, Trouble> {
+        let file = fs::File::create(answer).map_err(|error| unwritten(answer, &error))?;
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let query = self.shared.mirror.context().shell(artifacts::SCRIPT, &args);
+        query.stdout_file(file).deadline(PACK).run().map_err(|error| of_git(error.into()))
+    }
+
+    /// Keeps on the host what did not pass, by a git folder of kew's own.
+    fn keep_here(
+        &self,
+        branch: &RefName,
+        limits: &CollectLimits,
+        args: &[String],
+        answer: &Utf8Path,
+    ) -> Result<Answer, Trouble> {
+        let file = fs::File::create(answer).map_err(|error| unwritten(answer, &error))?;
+        let folder = Scratch::new(self, "keep-cover");
+        let (mirror, checkout, input) = (&self.shared.mirror, &*self.folder, &self.input);
+        let cover = Cover { mirror, checkout, input, branch, limits, folder: &folder.0 };
+        cover.keep(args, file).map_err(of_collect)
     }
 
     /// Runs a script in a sealed container over the checkout; its stdout goes to `answer`.

@@ -406,7 +406,7 @@ fn fails_by_sigterm(cli: &Cli, outcome: &str) -> Told {
     let ran = running.end();
     stage.rig.nothing_left(&ran);
     let told = stage.told(ran);
-    told.fails(cli.runner, outcome);
+    told.fails(cli.runner, outcome, 1);
     told
 }
 

@@ -5,8 +5,8 @@
 # bookworm-20260824-slim
 ARG BASE_IMAGE=debian:bookworm-slim@sha256:88200866dfff7ea7f5cbcb6ec7c8a701889efe6fe859fe64d6990e4b07ea4171
 FROM ${BASE_IMAGE}
-COPY image.sh /usr/local/lib/kew/image.sh
-RUN sh /usr/local/lib/kew/image.sh gateway
+COPY gateway-install.sh /usr/local/lib/kew/gateway-install.sh
+RUN sh /usr/local/lib/kew/gateway-install.sh
 
 COPY gateway-control.pl gateway-entrypoint.sh gateway-firewall.sh /usr/local/lib/kew/
 RUN chmod 0755 /usr/local/lib/kew/gateway-*

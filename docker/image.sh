@@ -5,7 +5,6 @@
 #   image.sh tools    what a job or an agent expects to find: curl, jq, procps, CA certificates
 #   image.sh search   what agents would else download by themselves: ripgrep, fd
 #   image.sh python   for an agent that is written in it
-#   image.sh gateway  what the gateway runs
 #
 # All Dockerfiles begin with the same instructions, so the engine stores these layers once and shares them.
 set -eu
@@ -47,12 +46,8 @@ python)
     install_packages python3
     drop_setuid
     ;;
-gateway)
-    install_packages dnsmasq-base haproxy iptables
-    drop_setuid
-    ;;
 *)
-    echo "usage: image.sh base|tools|search|python|gateway" >&2
+    echo "usage: image.sh base|tools|search|python" >&2
     exit 2
     ;;
 esac

@@ -3,18 +3,23 @@
 //! This file says which keys exist and what their values must be; `layers` merges by figment, says what a repository may not
 //! set, and words the errors; `map` adds to a person's file. Invariant: a repository can narrow, never open.
 
+pub mod caps;
 mod layers;
 pub mod map;
 
-pub use self::layers::Layers;
+pub use self::{caps::Policy, layers::Layers};
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     docker::argv::{Limits, Network},
+    egress::{self, Host},
     name::EnvName,
     runners::{
         Kind, Registry, Runner,
@@ -48,12 +53,18 @@ pub struct Settings {
     /// Where kew keeps what it knows.
     #[serde(default)]
     pub state: State,
+    /// What nobody may choose, whatever else is set. Not from a repository's file.
+    #[serde(default)]
+    pub policy: Policy,
     /// Kew's own runners and those above.
     #[serde(skip)]
     pub registry: Registry,
     /// The images that the repository's file maps, as `key = image`: whoever runs a plan is told of them.
     #[serde(skip)]
     pub from_repository: Vec<String>,
+    /// The hosts and groups that the repository's file lets agents reach: whoever runs a plan is told of them.
+    #[serde(skip)]
+    pub allow_from_repository: Vec<String>,
 }
 
 /// `[sandbox]`.
@@ -64,6 +75,9 @@ pub struct Sandbox {
     pub enabled: bool,
     /// Where containers may connect to: `allowlist` (default), `open` (full egress; not from a repository's file) or `none`.
     pub network: Network,
+    /// On the allowlist network: hosts that agents may reach by TLS, as `host` or `host:port`, and groups of them: `rust`,
+    /// `node`, `python`, `go`, `debian`, `git-hosting`. What a runner cannot do without is added by itself.
+    pub allow: Vec<String>,
     /// The image of each runner. A runner that is not here does not run.
     pub images: BTreeMap<String, String>,
     /// Named second image maps, chosen by a node's `toolchain`.
@@ -125,6 +139,7 @@ impl Default for Sandbox {
         Self {
             enabled: true,
             network: Network::Allowlist,
+            allow: Vec::new(),
             images: BTreeMap::new(),
             toolchains: BTreeMap::new(),
             collector: "kew-collector:latest".to_owned(),
@@ -180,6 +195,7 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "remove the key",
         ));
     }
+    caps::check(settings)?;
     let tmpfs = sandbox.tmp_size.bytes().saturating_add(sandbox.home_size.bytes());
     if tmpfs > sandbox.memory.bytes() / 2 {
         return Err(SettingsError::new(
@@ -303,6 +319,13 @@ impl Sandbox {
             Some(name) => &self.toolchains.get(name)?.images,
         };
         images.get(runner).map(String::as_str)
+    }
+
+    /// The hosts that a runner's containers may reach on the allowlist network.
+    pub fn hosts(&self, runner: &dyn Runner) -> BTreeSet<Host> {
+        let words = self.allow.iter().map(String::as_str).chain(runner.hosts().iter().copied());
+        egress::hosts(words)
+            .expect("the settings' words were checked, a runner's are written in its file and tested")
     }
 
     /// How long a runner's agent may say nothing.

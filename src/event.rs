@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    egress::Refused,
     name::{NodeId, RunId},
     record::NodeState,
     stream::{CostSource, Tokens},
@@ -109,6 +110,17 @@ pub enum RunEvent {
         git_ref: Option<String>,
         /// The folder with its logs.
         logs: Option<String>,
+    },
+    /// A node asked for hosts that its network did not let it have.
+    NodeRefused {
+        /// The node.
+        node: NodeId,
+        /// The attempt.
+        attempt: u32,
+        /// The hosts: the last request first, then by how often (names are the agent's choice).
+        hosts: Vec<Refused>,
+        /// The line that the settings would need to let them through, under `[sandbox]`; absent if nothing could.
+        add: Option<String>,
     },
     /// A reviewer's verdict was read.
     Verdict {

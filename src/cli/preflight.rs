@@ -14,9 +14,9 @@ use crate::{
     docker::{
         argv::{Labels, Network},
         client::{Docker, Engine},
-        network::check_allowlist,
         sealed::{Access, Sealed, run_sealed},
     },
+    egress::Host,
     error::Failure,
     name::EnvName,
     plan::spec::Plan,
@@ -47,6 +47,8 @@ pub struct Resolved {
     pub image_id: Option<String>,
     /// Its network.
     pub network: Network,
+    /// The hosts that it may reach there, if that is the allowlist.
+    pub allow: Vec<Host>,
     /// Its credentials.
     pub credentials: Vec<(EnvName, CredentialState)>,
 }
@@ -72,6 +74,7 @@ pub fn resolve(
             image: image.to_owned(),
             image_id: None,
             network: network_of(plan, ix, settings),
+            allow: super::network::hosts_of(node, runner, network_of(plan, ix, settings), settings),
             credentials: credential_states(runner, settings, &env),
         })
     };
@@ -155,7 +158,7 @@ pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Re
     Err(Failure::usage(lines.join("\n       ")).help(advice.join("\n        ")))
 }
 
-/// Asks the engine for the id of every image that the run uses, and for the allowlist network if it is joined.
+/// Asks the engine for the id of every image that the run uses.
 pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) -> Result<(), Failure> {
     let mut ids: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
@@ -176,10 +179,6 @@ pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) 
             text::list(missing.keys(), "and")
         ))
         .help(format!("build it: `kew sandbox build {}`; kew never pulls", runners.join(" "))));
-    }
-    let joins = nodes.iter().zip(active).any(|(node, active)| *active && node.network == Network::Allowlist);
-    if joins {
-        check_allowlist(docker)?;
     }
     Ok(())
 }
@@ -262,6 +261,7 @@ pub fn setups(nodes: &[Resolved], sandbox: &Sandbox) -> Vec<NodeSetup> {
         image_id: node.image_id.clone().unwrap_or_default(),
         credentials: node.credentials.iter().map(|(name, _)| name.clone()).collect(),
         network: node.network,
+        allow: node.allow.clone(),
         idle: sandbox.idle(node.runner),
         step_cap: sandbox.steps(node.runner),
     };

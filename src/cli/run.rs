@@ -23,7 +23,7 @@ use self::{
 use super::{
     Format, RunArgs,
     check::implied,
-    dry_run, paint,
+    dry_run, network, paint,
     preflight::{self, Resolved},
     put, say, setting,
 };
@@ -106,6 +106,7 @@ impl Ready<'_> {
             engine_cpus = Some(engine.cpus).filter(|cpus| *cpus > 0);
             preflight::resolve_images(&docker, &mut self.resolved, &self.active)?;
             preflight::collector_id(&docker, &self.settings)?;
+            self.warnings.extend(network::ready(&docker, &self.resolved, &self.active)?);
         }
         let shown = dry_run::dry_run(dry_run::Given {
             path: &self.args.plan,
@@ -210,6 +211,7 @@ impl Ready<'_> {
         preflight::check_engine(&engine, &self.settings)?;
         preflight::resolve_images(docker, &mut self.resolved, &self.active)?;
         let collector = preflight::collector_id(docker, &self.settings)?;
+        self.warnings.extend(network::ready(docker, &self.resolved, &self.active)?);
         let cleaner =
             Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
         reap(self.settings.sandbox.checkout_dir.as_deref(), state, &cleaner);
@@ -281,6 +283,10 @@ impl Ready<'_> {
             if !self.settings.from_repository.is_empty() {
                 let images = self.settings.from_repository.join(", ");
                 say(&format!("this repository's {REPOSITORY_FILE} chooses images: {images}"));
+            }
+            if !self.settings.allow_from_repository.is_empty() {
+                let hosts = self.settings.allow_from_repository.join(", ");
+                say(&format!("this repository's {REPOSITORY_FILE} lets agents reach: {hosts}"));
             }
             let gates = implied(&self.checked.plan, &self.checked.dag, &self.active);
             if !gates.is_empty() {

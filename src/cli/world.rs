@@ -1,6 +1,7 @@
 //! What a plan is checked against: the runners of this binary, the images of the settings, the files of the repository.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, Read as _},
 };
@@ -9,6 +10,8 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::{
     config::{REPOSITORY_FILE, Settings},
+    docker::argv::Network,
+    egress::Host,
     plan::world::{ImageGap, PromptFault, RunnerFacts, World},
     runners::Kind,
 };
@@ -76,6 +79,12 @@ impl World for Files<'_> {
                 settings,
             }),
         }
+    }
+
+    fn allowed(&self, runner: &str) -> Option<BTreeSet<Host>> {
+        let sandbox = &self.settings.sandbox;
+        let runner = self.settings.registry.find(runner)?;
+        (sandbox.network == Network::Allowlist).then(|| sandbox.hosts(runner))
     }
 
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault> {

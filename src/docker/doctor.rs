@@ -79,20 +79,15 @@ pub fn network(docker: &Docker, network: Network) -> Check {
             "set `sandbox.network` to `allowlist` unless an agent must get out",
         ),
         Network::Allowlist => match check_allowlist(docker) {
-            Ok(()) => Check::ok("network", format!("{ALLOWLIST_NETWORK} is kew's own and internal")),
-            Err(error @ NetworkError::Absent) => {
-                Check::fail("network", error.to_string(), "`kew sandbox up` makes it")
-            }
-            Err(error @ NetworkError::Foreign(_)) => Check::fail(
-                "network",
-                error.to_string(),
-                format!(
-                    "see what uses it, then `docker network rm {ALLOWLIST_NETWORK}` and `kew sandbox up`"
-                ),
-            ),
+            Ok(_) => Check::ok("network", format!("{ALLOWLIST_NETWORK} is kew's own and internal")),
             Err(NetworkError::Docker(error)) => {
                 Check::fail("network", error.to_string(), "see `docker network ls`")
             }
+            Err(error) => Check::fail(
+                "network",
+                error.to_string(),
+                "`kew sandbox network up` makes it, `kew sandbox network status` says more",
+            ),
         },
     }
 }

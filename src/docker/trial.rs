@@ -93,6 +93,7 @@ impl Trial<'_> {
             labels: &labels,
             limits: self.limits,
             network: self.network,
+            address: None,
             checkout: work.as_str(),
             credentials: &[],
             image: self.image,
@@ -106,10 +107,9 @@ impl Trial<'_> {
     }
 }
 
-/// What a container said on stderr, without the client's word on kew's own `--dns`.
+/// What a container said on stderr, in one line.
 pub fn complaint(answer: &Answer) -> String {
-    let said = answer.stderr.lines().filter(|line| !line.starts_with("WARNING: Localhost DNS"));
-    said.collect::<Vec<_>>().join("; ")
+    answer.stderr.lines().collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! It goes on after each problem and never tells the same trouble twice: a value that is already known to be bad is not
 //! asked about again. After an error of syntax only the text itself is judged, since parts of it may be missing.
 
+mod allow;
 mod findings;
 mod links;
 mod prompt;
@@ -141,6 +142,7 @@ impl<'p> Checker<'p> {
         let timeout = self.timeout(raw);
         let verdict = self.verdict(entry, work.as_ref().map(|work| work.agent));
         let commits = self.commits(raw, reviewer, work.as_ref().map(|work| work.agent));
+        let allow = self.allow(entry, work.as_ref().map(|work| work.runner.as_str()));
         let work = work?;
         let (prompt, prompt_file) = prompt?;
         Some(Node {
@@ -157,6 +159,7 @@ impl<'p> Checker<'p> {
             commits: commits?,
             timeout,
             network_none: setting(&raw.network, &self.defaults.network).is_some(),
+            allow,
             brief: setting(&raw.brief, &self.defaults.brief).is_none_or(|brief| brief.at.value),
             publish: setting(&raw.publish, &self.defaults.publish)
                 .map(|publish| publish.at.value.0)

@@ -93,6 +93,8 @@ codes! {
     E0606 MissingModel "An agent has no model."
     E0607 ModelOnJob "A model is set on a runner that takes none."
     E0608 UnroutableModel "A runner cannot route its model."
+    E0611 BadHost "A list of hosts holds what is none."
+    E0612 HostNotAllowed "A node asks for a host that the settings do not allow."
 }
 
 /// One problem.

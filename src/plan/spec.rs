@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
-use crate::name::{EpicName, NodeId};
+use crate::{
+    egress::Host,
+    name::{EpicName, NodeId},
+};
 
 /// Index of a node in [`Plan::nodes`].
 pub type NodeIx = usize;
@@ -61,6 +64,8 @@ pub struct Node {
     pub timeout: Option<Duration>,
     /// The node narrows its network to nothing.
     pub network_none: bool,
+    /// The node narrows its network to these hosts and those that its runner cannot do without.
+    pub allow: Option<Vec<Host>>,
     /// Whether the coder's brief is added.
     pub brief: bool,
     /// What is published after it passed.

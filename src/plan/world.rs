@@ -3,7 +3,11 @@
 //! A port, so that the check itself stays pure: it is the same in a dry run, in a test and in a browser. Answers must not
 //! change during one check; each question is asked at most once.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::egress::Host;
 
 /// Answers for the check of one plan.
 pub trait World {
@@ -18,6 +22,9 @@ pub trait World {
 
     /// Whether the settings have an image for the runner, in the toolchain if one is named.
     fn image(&self, runner: &str, toolchain: Option<&str>) -> Result<(), ImageGap>;
+
+    /// The hosts that a runner's containers may reach; `None` = the settings hold no list against which one could be measured.
+    fn allowed(&self, runner: &str) -> Option<BTreeSet<Host>>;
 
     /// The text of a prompt file as the plan names it, and its path relative to the repository.
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault>;

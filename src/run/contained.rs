@@ -25,6 +25,7 @@ use crate::{
         client::{Docker, DockerError},
         events::Events,
     },
+    egress::Asked,
     git::{
         access::Access,
         base::UserRepo,
@@ -118,6 +119,7 @@ impl Executor for Engine {
             folder,
             before,
             control,
+            egress: Asked::default(),
         }))
     }
 

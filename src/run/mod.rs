@@ -22,6 +22,7 @@ pub use self::driver::drive;
 use self::{dispatcher::Status, ledger::LedgerError};
 use crate::{
     docker::argv::{Limits, Network},
+    egress::Host,
     name::{CommitId, EnvName, RunId},
     plan::{
         dag::Dag,
@@ -44,6 +45,8 @@ pub struct NodeSetup {
     pub credentials: Vec<EnvName>,
     /// Where it may connect to.
     pub network: Network,
+    /// On the allowlist network: the hosts that it may reach.
+    pub allow: Vec<Host>,
     /// How long it may say nothing.
     pub idle: Option<Duration>,
     /// How many steps it may take.

@@ -77,6 +77,10 @@ impl Runner for ClaudeCode {
         Some("claude")
     }
 
+    fn hosts(&self) -> &'static [&'static str] {
+        &["api.anthropic.com"]
+    }
+
     fn route(&self, model: &str) -> Result<(), String> {
         let bare = model.strip_suffix(LONG_CONTEXT).unwrap_or(model);
         let plain = |b: u8| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');

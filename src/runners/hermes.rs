@@ -47,6 +47,10 @@ impl Runner for Hermes {
         Shape::Bare.words()
     }
 
+    fn hosts(&self) -> &'static [&'static str] {
+        &["openrouter.ai"]
+    }
+
     fn route(&self, model: &str) -> Result<(), String> {
         Shape::Bare.check("hermes", model)
     }

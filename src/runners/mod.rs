@@ -101,6 +101,11 @@ pub trait Runner: Send + Sync {
         None
     }
 
+    /// Hosts that its agent cannot do without, as [`crate::egress::Host`] reads them.
+    fn hosts(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether this runner can route the model; else why not and what it looks like.
     fn route(&self, model: &str) -> Result<(), String>;
 

@@ -49,6 +49,10 @@ impl Runner for Opencode {
         Shape::WithProvider.words()
     }
 
+    fn hosts(&self) -> &'static [&'static str] {
+        &["openrouter.ai"]
+    }
+
     fn route(&self, model: &str) -> Result<(), String> {
         Shape::WithProvider.check("opencode", model)
     }

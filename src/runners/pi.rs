@@ -46,6 +46,10 @@ impl Runner for Pi {
         Shape::WithProvider.words()
     }
 
+    fn hosts(&self) -> &'static [&'static str] {
+        &["openrouter.ai"]
+    }
+
     fn route(&self, model: &str) -> Result<(), String> {
         Shape::WithProvider.check("pi", model)
     }

@@ -77,7 +77,7 @@ fn attempt(
         cost_source: source(cost_usd),
         summary: Some(HOSTILE.into()),
     };
-    AttemptDetail { start, end: Some(end), verdict: None }
+    AttemptDetail { start, end: Some(end), verdict: None, refused: Vec::new() }
 }
 
 fn detail(id: &str, state: NodeState, reason: Option<&str>, attempts: Vec<AttemptDetail>) -> NodeDetail {

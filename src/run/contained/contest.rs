@@ -15,10 +15,12 @@ use super::{Contained, Control, lock, of_collect, of_docker, of_git};
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::{
-        argv::{RunArgv, build_run_argv},
+        argv::{Network, RunArgv, build_run_argv},
         events::Seen,
+        gateway::lease,
         sealed::{Access as SealedAccess, Sealed, run_sealed},
     },
+    egress::Asked,
     git::{
         beneath::{ReadFault, read_beneath},
         collect,
@@ -52,6 +54,8 @@ pub(super) struct Contest {
     /// What HEAD and its branch were before the agent came.
     pub before: Option<Heads>,
     pub control: Arc<Control>,
+    /// What it asked the gateway for, once it is over.
+    pub egress: Asked,
 }
 
 impl Drop for Contest {
@@ -70,13 +74,17 @@ impl Attempt for Contest {
         let written = write_prompt(&self.folder, prompt);
         written
             .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be written: {error}")))?;
-        let end = self.contain(sink);
+        let end = self.on_its_network(sink);
         // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
         let removed = remove_prompt(&self.folder);
         let end = end?;
         removed
             .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be removed: {error}")))?;
         Ok(end)
+    }
+
+    fn egress(&mut self) -> Asked {
+        std::mem::take(&mut self.egress)
     }
 
     fn collect(&mut self) -> Result<Collected, Trouble> {
@@ -130,8 +138,24 @@ impl Attempt for Contest {
 }
 
 impl Contest {
+    /// On the allowlist network a container has an address of its own, and what it may reach belongs to that: the gateway
+    /// confirms it before the start, and it ends when the container is gone.
+    fn on_its_network(&mut self, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
+        if self.spec.network != Network::Allowlist {
+            return self.contain(sink, None);
+        }
+        let docker = &self.shared.docker;
+        self.shared.go_on(&self.control)?;
+        let lease = lease::take(docker, &self.spec.container, &self.spec.allow).map_err(|error| {
+            Trouble::Infrastructure(format!("{error}; `kew sandbox network status` says more"))
+        })?;
+        let end = self.contain(sink, Some(&lease.address));
+        self.egress = lease::give_back(docker, &lease);
+        end
+    }
+
     /// Starts the container, streams it, and returns when it is known to be gone.
-    fn contain(&self, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
+    fn contain(&self, sink: Arc<dyn Sink>, address: Option<&str>) -> Result<EngineEnd, Trouble> {
         let (shared, name) = (&self.shared, &self.spec.container);
         shared.go_on(&self.control)?;
         let argv = build_run_argv(&RunArgv {
@@ -139,6 +163,7 @@ impl Contest {
             labels: &shared.labels_of(&self.spec.key),
             limits: &self.spec.limits,
             network: self.spec.network,
+            address,
             checkout: self.folder.as_str(),
             credentials: &self.spec.credentials,
             image: &self.spec.image_id,
@@ -167,8 +192,7 @@ impl Contest {
                 }
             }),
             Box::new(move |line: Option<Line<'_>>| {
-                // What the client says of kew's own `--dns` is no word of the agent's.
-                if let Some(line) = line.filter(|line| !line.bytes.starts_with(b"WARNING: Localhost DNS")) {
+                if let Some(line) = line {
                     err.stderr(line);
                     let text = String::from_utf8_lossy(line.bytes);
                     // The client's own words come last and are short; the image's are in the log, masked.

@@ -4,7 +4,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{Store, StoreError, error::Doing as _, last_attempt, schema::number};
 use crate::{
-    event::Stamped,
+    egress::Refused,
+    event::{RunEvent, Stamped},
     name::{AttemptKey, BadName, CommitId, EpicName, NodeId, RunId},
     record::{AttemptEnd, AttemptStart, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
     store::rows::{AttemptDetail, NodeDetail, RunDetail, RunSummary, StateCounts},
@@ -96,8 +97,16 @@ impl Store {
         let (starts, mut nodes): (Vec<_>, Vec<_>) =
             collect(&read, doing, nodes, [id.as_str()], node)?.into_iter().unzip();
         start.nodes = starts;
+        let refused = refused(&read, &id)?;
         for detail in &mut nodes {
             detail.attempts = attempts(&read, &id, &detail.node)?;
+            for attempt in &mut detail.attempts {
+                let of = |(node, number, _): &&(NodeId, u32, Vec<Refused>)| {
+                    *node == detail.node && *number == attempt.start.key.attempt
+                };
+                attempt.refused =
+                    refused.iter().find(of).map(|(.., hosts)| hosts.clone()).unwrap_or_default();
+            }
         }
         Ok(RunDetail { start, end, nodes })
     }
@@ -133,6 +142,19 @@ impl Store {
     }
 }
 
+/// What the attempts of a run asked for in vain, as its events tell.
+fn refused(read: &Connection, run: &RunId) -> Result<Vec<(NodeId, u32, Vec<Refused>)>, StoreError> {
+    let sql = "SELECT json FROM events WHERE run = ?1 AND instr(json, '\"node-refused\"') > 0 ORDER BY seq";
+    let lines =
+        collect(read, "cannot read the events", sql, [run.as_str()], |row| row.get::<_, String>("json"))?;
+    // A line that cannot be read was written by another kew, and is only shown.
+    let told = lines.iter().filter_map(|line| match serde_json::from_str::<Stamped>(line).ok()?.event {
+        RunEvent::NodeRefused { node, attempt, hosts, .. } => Some((node, attempt, hosts)),
+        _ => None,
+    });
+    Ok(told.collect())
+}
+
 fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<AttemptDetail>, StoreError> {
     let sql = "SELECT * FROM attempts LEFT JOIN
                  (SELECT run AS v_run, node AS v_node, attempt AS v_attempt, subject, commit_id, verdict,
@@ -145,6 +167,7 @@ fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<Attempt
             start: attempt_start(row, &key)?,
             end: attempt_end(row, &key)?,
             verdict: verdict(row, &key)?,
+            refused: Vec::new(),
         })
     })
 }

@@ -69,8 +69,8 @@ pub enum GatewayError {
     /// It did not do what was asked.
     #[error("the gateway `{GATEWAY}` did not do what it was asked: {0}")]
     Said(String),
-    /// The firewall rules could not be set.
-    #[error("the firewall rules could not be set: {0}")]
+    /// The firewall rules are not there, or could not be set.
+    #[error("the firewall rules are not as they must be: {0}")]
     Firewall(String),
     /// Packets do not get there.
     #[error("the gateway `{GATEWAY}` runs, but a container on `{ALLOWLIST_NETWORK}` does not reach it: {0}")]

@@ -28,6 +28,8 @@ pub struct Trial<'a> {
     pub limits: &'a Limits,
     /// The network of a node.
     pub network: Network,
+    /// The address that was leased on the allowlist network, if one was.
+    pub address: Option<&'a str>,
     /// The image's id.
     pub image: &'a str,
     /// Where the folder is made; the engine must see it under the same path.
@@ -93,7 +95,7 @@ impl Trial<'_> {
             labels: &labels,
             limits: self.limits,
             network: self.network,
-            address: None,
+            address: self.address,
             checkout: work.as_str(),
             credentials: &[],
             image: self.image,
@@ -124,6 +126,7 @@ mod tests {
             docker: &docker,
             limits: &limits,
             network: Network::None,
+            address: None,
             image: "sha256:1",
             parent: Utf8Path::new("/tmp"),
         };

@@ -3,36 +3,18 @@
 //! A host is an exact name with a port; there are no wildcards, no addresses and no schemes, since the gateway compares the
 //! server name that a client asks for, letter by letter. Invariant: a list never holds a host that nobody wrote.
 
+mod groups;
 mod refused;
 
 use std::{collections::BTreeSet, fmt};
 
+pub use self::groups::GROUPS;
 pub use self::refused::{Asked, Refused, Why, advice, first_words, told};
 
 use crate::text;
 
 /// The port of a host that names none.
 pub const TLS_PORT: u16 = 443;
-
-/// Groups for what work needs, by the name that a list may have instead of hosts.
-pub const GROUPS: [(&str, &[&str]); 6] = [
-    ("rust", &["crates.io", "index.crates.io", "static.crates.io", "static.rust-lang.org"]),
-    ("node", &["registry.npmjs.org", "registry.yarnpkg.com", "nodejs.org"]),
-    ("python", &["pypi.org", "files.pythonhosted.org"]),
-    ("go", &["proxy.golang.org", "sum.golang.org"]),
-    ("debian", &["deb.debian.org", "security.debian.org"]),
-    (
-        "git-hosting",
-        &[
-            "github.com",
-            "codeload.github.com",
-            "objects.githubusercontent.com",
-            "raw.githubusercontent.com",
-            "release-assets.githubusercontent.com",
-            "gitlab.com",
-        ],
-    ),
-];
 
 /// A host and a port of it; TLS only.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

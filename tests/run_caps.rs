@@ -56,6 +56,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         image_id: "sha256:x".into(),
         credentials: Vec::new(),
         network: Network::None,
+        allow: Vec::new(),
         idle,
         step_cap,
     };

@@ -124,7 +124,7 @@ mod tests {
             Ok(())
         );
         assert!(measured(&["npm.acme.example"], &[]).unwrap_err().contains("`npm.acme.example`"));
-        assert!(measured(&["node"], &[]).unwrap_err().contains("registry.npmjs.org"));
+        assert!(measured(&["node"], &[]).unwrap_err().contains("nodejs.org"));
         assert!(measured(&[], &["images.pi = acme/agent:12"]).unwrap_err().contains("acme/agent:12"));
         let nothing = Policy { allow_max: Some(vec![]), images_max: Some(vec![]), ..Policy::default() };
         assert!(measure(&nothing, &strings(&["a.example"]), &[]).is_err());

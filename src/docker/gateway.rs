@@ -348,6 +348,6 @@ mod tests {
 
     #[test]
     fn the_gateway_is_as_hardened_as_an_agent() {
-        insta::assert_snapshot!(create_argv("sha256:1", &BTreeSet::from([443, 8443])).join(" "), @"");
+        insta::assert_snapshot!(create_argv("sha256:1", &BTreeSet::from([443, 8443])).join(" "), @"create --name kew-gateway --label kew.gateway=1 --init --restart unless-stopped --pull never --read-only --tmpfs /run/kew:mode=0700,uid=65534,gid=65534,size=64m --cap-drop ALL --security-opt no-new-privileges --pids-limit 128 --memory 256m --memory-swap 256m --log-driver json-file --log-opt max-size=10m --log-opt max-file=2 --sysctl net.ipv4.ip_forward=0 --sysctl net.ipv4.ip_unprivileged_port_start=0 --network kew-allowlist --ip 172.31.248.2 --env KEW_GATEWAY_IP=172.31.248.2 --env KEW_GATEWAY_PORTS=443 8443 sha256:1");
     }
 }

@@ -24,7 +24,9 @@ pub trait World {
     fn image(&self, runner: &str, toolchain: Option<&str>) -> Result<(), ImageGap>;
 
     /// The hosts that a runner's containers may reach; `None` = the settings hold no list against which one could be measured.
-    fn allowed(&self, runner: &str) -> Option<BTreeSet<Host>>;
+    fn allowed(&self, _runner: &str) -> Option<BTreeSet<Host>> {
+        None
+    }
 
     /// The text of a prompt file as the plan names it, and its path relative to the repository.
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault>;

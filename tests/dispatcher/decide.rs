@@ -49,6 +49,7 @@ pub fn report(node: usize, outcome: Outcome) -> Box<Report> {
         summary: None,
         warnings: Vec::new(),
         files: None,
+        egress: Default::default(),
     })
 }
 

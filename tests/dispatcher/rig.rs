@@ -186,6 +186,7 @@ impl Rig {
             image_id: format!("sha256:{}", node.runner),
             credentials: Vec::new(),
             network: if node.network_none { Network::None } else { Network::Allowlist },
+            allow: Vec::new(),
             idle: None,
             step_cap: None,
         };

@@ -207,6 +207,7 @@ fn columns_line_up_by_how_wide_they_are_shown() {
         git_ref: None,
         log: None,
         waits_for: vec![],
+        refused: Vec::new(),
     };
     let head = SummaryHead {
         run: run_id(),

@@ -68,7 +68,8 @@ pub fn check(args: &NetworkArgs) -> Result<u8, Failure> {
     let outside = Removed(&docker, format!("kew-check-{tag}-outside"));
     let address = start_outside(&docker, &outside.1)?;
     let allowed = Host::new(ALLOWED).expect("the name of the check is a host");
-    let peer = Leased(&docker, lease::take(&docker, &format!("check-{tag}-peer"), std::slice::from_ref(&allowed))?);
+    let peer =
+        Leased(&docker, lease::take(&docker, &format!("check-{tag}-peer"), std::slice::from_ref(&allowed))?);
     let own = Leased(&docker, lease::take(&docker, &format!("check-{tag}"), &[allowed])?);
     let other = Removed(&docker, format!("kew-check-{tag}-peer"));
     start_peer(&docker, &other.1, &peer.1.address)?;
@@ -77,18 +78,26 @@ pub fn check(args: &NetworkArgs) -> Result<u8, Failure> {
         .map_err(|error| Failure::infrastructure(format!("no port of this host could be opened: {error}")))?;
     let port = here.local_addr().map_or(0, |address| address.port());
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
-    let mut words = vec![GATEWAY_ADDRESS.to_owned(), address, peer.1.address.clone(), port.to_string(), ports.join(",")];
+    let mut words =
+        vec![GATEWAY_ADDRESS.to_owned(), address, peer.1.address.clone(), port.to_string(), ports.join(",")];
     words.extend(host_addresses());
     let answer = look(&docker, &settings, &limits, &image, &own.1.address, &words, &tag)?;
     let mut failed = 0;
     let mut lines: Vec<String> = answer.text().lines().map(str::to_owned).collect();
     if lines.is_empty() {
-        return Err(Failure::infrastructure(format!("nothing could be tried in the container: {}", inert(&answer.stderr)))
-            .help("the image needs perl, as every Debian image has it"));
+        return Err(Failure::infrastructure(format!(
+            "nothing could be tried in the container: {}",
+            inert(&answer.stderr)
+        ))
+        .help("the image needs perl, as every Debian image has it"));
     }
     lines.extend(strays(&docker, &outside.1, &here)?);
     if !matches!(answer.code, Some(0 | 1)) {
-        lines.push(format!("FAIL the check itself: exit status {}: {}", answer.code.unwrap_or(-1), answer.stderr));
+        lines.push(format!(
+            "FAIL the check itself: exit status {}: {}",
+            answer.code.unwrap_or(-1),
+            answer.stderr
+        ));
     }
     for line in &lines {
         failed += usize::from(!line.starts_with("pass "));
@@ -102,7 +111,8 @@ pub fn check(args: &NetworkArgs) -> Result<u8, Failure> {
 /// An agent's image of the settings, the usual one if they have none.
 fn image(docker: &Docker, settings: &Settings) -> Result<String, Failure> {
     let mapped = ["claude-code", "shell"].into_iter().find_map(|runner| settings.sandbox.image(runner, None));
-    let name = mapped.or(settings.sandbox.images.values().next().map(String::as_str)).unwrap_or("kew-shell:latest");
+    let name =
+        mapped.or(settings.sandbox.images.values().next().map(String::as_str)).unwrap_or("kew-shell:latest");
     docker.image_id(name)?.ok_or_else(|| {
         Failure::infrastructure(format!("no such image on the engine: `{name}`")).help("`kew sandbox build`")
     })
@@ -124,8 +134,16 @@ fn start_outside(docker: &Docker, name: &str) -> Result<String, Failure> {
 
 /// Another agent, which listens.
 fn start_peer(docker: &Docker, name: &str, address: &str) -> Result<(), Failure> {
-    let mut args = vec!["run", "--detach", "--name", name, "--pull", "never", "--read-only", "--cap-drop", "ALL"];
-    args.extend(["--network", "kew-allowlist", "--ip", address, "--sysctl", "net.ipv4.ip_unprivileged_port_start=0"]);
+    let mut args =
+        vec!["run", "--detach", "--name", name, "--pull", "never", "--read-only", "--cap-drop", "ALL"];
+    args.extend([
+        "--network",
+        "kew-allowlist",
+        "--ip",
+        address,
+        "--sysctl",
+        "net.ipv4.ip_unprivileged_port_start=0",
+    ]);
     args.extend(["--entrypoint", "perl", GATEWAY_IMAGE, "-e", DOUBLE, "tcp/443", "tcp/8000", "udp/8000"]);
     docker.ask(&args)?;
     until_ready(docker, name)
@@ -173,7 +191,9 @@ fn strays(docker: &Docker, outside: &str, here: &TcpListener) -> Result<Vec<Stri
     let good = format!("asked tcp/443 {ALLOWED}");
     let asked: Vec<&str> = log.lines().filter(|line| line.starts_with("asked ")).collect();
     let stray: Vec<&str> = asked.iter().copied().filter(|line| *line != good).collect();
-    let line = |what: &str, why: String| if why.is_empty() { format!("pass {what}") } else { format!("FAIL {what}: {why}") };
+    let line = |what: &str, why: String| {
+        if why.is_empty() { format!("pass {what}") } else { format!("FAIL {what}: {why}") }
+    };
     let once = if asked.len() - stray.len() == 1 { String::new() } else { format!("{asked:?}") };
     let _ = here.set_nonblocking(true);
     let came = std::iter::from_fn(|| here.accept().ok()).count();
@@ -193,7 +213,10 @@ fn host_addresses() -> Vec<String> {
     for line in text.lines() {
         if let Some((_, address)) = line.split_once("-- ") {
             last = address.trim();
-        } else if line.contains("/32 host LOCAL") && !last.starts_with("127.") && !found.iter().any(|known| known == last) {
+        } else if line.contains("/32 host LOCAL")
+            && !last.starts_with("127.")
+            && !found.iter().any(|known| known == last)
+        {
             found.push(last.to_owned());
         }
     }

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_helper_has_one_capability_and_the_hosts_network() {
-        insta::assert_snapshot!(argv("sha256:1", "set", false).join(" "), @"");
+        insta::assert_snapshot!(argv("sha256:1", "set", false).join(" "), @"run --rm --pull never --network host --read-only --user 0:0 --tmpfs /run --cap-drop ALL --cap-add NET_ADMIN --security-opt no-new-privileges --log-driver none --entrypoint /usr/local/lib/kew/gateway-firewall.sh sha256:1 set kew-int kew-out 172.31.248.0/22 172.31.248.2");
         assert!(argv("sha256:1", "set", true).join(" ").contains("--cap-add NET_ADMIN --cap-add NET_RAW"));
     }
 }

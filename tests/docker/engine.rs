@@ -49,7 +49,11 @@ impl Own {
         for (flag, name) in [("--data-root", "data"), ("--exec-root", "exec"), ("--pidfile", "pid")] {
             daemon.args([flag, self.path(name).as_str()]);
         }
-        daemon.args(["--host", &self.host()]).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        daemon
+            .args(["--shutdown-timeout", "2", "--host", &self.host()])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
         self.daemon = Some(daemon.spawn().unwrap());
         until("the engine", || self.try_docker(&["version"]).then_some(()));
     }
@@ -86,12 +90,18 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
+        if let Ok(ids) = self.command(&["ps", "-aq"]).output() {
+            let ids = String::from_utf8_lossy(&ids.stdout).into_owned();
+            let _ = self.command(&["rm", "-f"]).args(ids.split_whitespace()).output();
+        }
         self.daemon_down();
         let _ = Command::new("ip").args(["netns", "del", &self.netns]).status();
         // What the engine had mounted below.
         let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
         let below = self.root.path().to_str().unwrap_or("/nonexistent").to_owned();
-        for mount in mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).filter(|at| at.starts_with(&below)) {
+        for mount in
+            mounts.lines().rev().filter_map(|line| line.split(' ').nth(1)).filter(|at| at.starts_with(&below))
+        {
             let _ = Command::new("umount").args(["-l", mount]).status();
         }
     }
@@ -138,10 +148,12 @@ impl<'a> User<'a> {
     fn refused(&self, says: &str) {
         let ran = self.run();
         assert_eq!(ran.code, 4, "{says}: {}", ran.stderr);
-        assert!(ran.stderr.contains(says) && ran.stderr.contains("kew sandbox network"), "{says}: {}", ran.stderr);
+        assert!(
+            ran.stderr.contains(says) && ran.stderr.contains("kew sandbox network"),
+            "{says}: {}",
+            ran.stderr
+        );
         assert!(ran.events.is_empty(), "{says}: {:?}", ran.events);
-        let (code, text) = self.network("status");
-        assert_eq!(code, 4, "{text}");
         assert_eq!(self.own.docker(&["ps", "-aq", "--filter", "label=kew.run"]), "");
     }
 }
@@ -149,8 +161,17 @@ impl<'a> User<'a> {
 /// A server outside under the allowed name, so that a resolver answers for it.
 fn outside(own: &Own) {
     let double = "use IO::Socket::INET; $s = IO::Socket::INET->new(LocalPort => 443, Listen => 9) or die; while ($c = $s->accept) { sysread $c, $x, 4096; print $c \"outside\\n\"; close $c }";
-    let mut args = vec!["run", "-d", "--name", "outside", "--network", "kew-egress", "--network-alias", "good.example"];
-    args.extend(["--sysctl", "net.ipv4.ip_unprivileged_port_start=0", "--entrypoint", "perl", "kew-gateway", "-e", double]);
+    let mut args =
+        vec!["run", "-d", "--name", "outside", "--network", "kew-egress", "--network-alias", "good.example"];
+    args.extend([
+        "--sysctl",
+        "net.ipv4.ip_unprivileged_port_start=0",
+        "--entrypoint",
+        "perl",
+        "kew-gateway",
+        "-e",
+        double,
+    ]);
     own.docker(&args);
 }
 
@@ -163,6 +184,8 @@ fn docker_nothing_runs_where_a_part_of_the_way_is_missing_or_wrong() {
     {
         let user = User::new(&own, "true");
         user.refused("the network `kew-allowlist` does not exist");
+        let (code, text) = user.network("status");
+        assert!(code == 4 && text.contains("FAIL kew-allowlist"), "{text}");
 
         // Somebody else's networks of that name are neither used nor replaced.
         for (args, says) in [
@@ -180,7 +203,18 @@ fn docker_nothing_runs_where_a_part_of_the_way_is_missing_or_wrong() {
         // An earlier kew's is replaced, unless somebody is on it.
         own.docker(&["network", "create", "--internal", "--label", "kew.net=1", "kew-allowlist"]);
         user.refused("made by an earlier kew");
-        own.docker(&["run", "-d", "--name", "old", "--network", "kew-allowlist", "--entrypoint", "sleep", "kew-shell", "60"]);
+        own.docker(&[
+            "run",
+            "-d",
+            "--name",
+            "old",
+            "--network",
+            "kew-allowlist",
+            "--entrypoint",
+            "sleep",
+            "kew-shell",
+            "60",
+        ]);
         assert_eq!(user.network("up").0, 4);
         own.docker(&["rm", "-f", "old"]);
         user.up();
@@ -195,13 +229,30 @@ fn docker_nothing_runs_where_a_part_of_the_way_is_missing_or_wrong() {
         own.docker(&["stop", "-t", "1", "kew-gateway"]);
         user.refused("does not run");
         user.up();
-        own.docker(&["exec", "kew-gateway", "sh", "-c", "pkill haproxy || kill $(grep -l haproxy /proc/[0-9]*/comm | cut -d/ -f3)"]);
+        own.docker(&[
+            "exec",
+            "kew-gateway",
+            "sh",
+            "-c",
+            "pkill haproxy || kill $(grep -l haproxy /proc/[0-9]*/comm | cut -d/ -f3)",
+        ]);
         user.up();
         user.run().expect(0);
 
         own.docker(&["rm", "-f", "kew-gateway"]);
         user.refused("`kew-gateway` does not exist");
-        own.docker(&["run", "-d", "--name", "kew-gateway", "--network", "kew-allowlist", "--entrypoint", "sleep", "kew-shell", "60"]);
+        own.docker(&[
+            "run",
+            "-d",
+            "--name",
+            "kew-gateway",
+            "--network",
+            "kew-allowlist",
+            "--entrypoint",
+            "sleep",
+            "kew-shell",
+            "60",
+        ]);
         user.refused("is not the one that kew makes");
         assert_eq!(user.network("up").0, 4);
         own.docker(&["rm", "-f", "kew-gateway"]);
@@ -222,7 +273,10 @@ impl User<'_> {
 
 /// While a node runs: rules that are lost, and a gateway that starts again. Both close, and the node says so.
 fn lost_on_the_way(own: &Own) {
-    let user = User::new(own, &format!("{ASK}; touch first; while [ ! -e /work/go ]; do sleep 0.1; done; {ASK}; exit 1"));
+    let user = User::new(
+        own,
+        &format!("{ASK}; touch first; while [ ! -e /work/go ]; do sleep 0.1; done; {ASK}; exit 1"),
+    );
     for what in ["rules", "gateway"] {
         let running = user.rig.start(&user.plan);
         let work = until("the first answer", || {
@@ -242,12 +296,20 @@ fn lost_on_the_way(own: &Own) {
         let ran = running.end();
         ran.expect(1);
         let seen = user.rig.output(ran.run_id().unwrap(), "a");
-        assert_eq!(seen, if what == "rules" { "answered\nnothing\n" } else { "answered\nanswered\n" }, "{what}");
+        assert_eq!(
+            seen,
+            if what == "rules" { "answered\nnothing\n" } else { "answered\nanswered\n" },
+            "{what}"
+        );
         if what == "rules" {
             user.refused("does not reach it");
         } else {
             // Closed by the gateway, which knows nobody now.
-            assert!(ran.outcome("a").contains("the gateway was started again while it ran"), "{}", ran.outcome("a"));
+            assert!(
+                ran.outcome("a").contains("the gateway was started again while it ran"),
+                "{}",
+                ran.outcome("a")
+            );
             let log = own.docker(&["logs", "outside"]);
             assert_eq!(log, "");
         }

@@ -5,11 +5,20 @@
 use std::thread;
 
 use kew::{
-    docker::{client::Docker, gateway::{lease::{self, Lease}, log}},
+    docker::{
+        client::Docker,
+        gateway::{
+            lease::{self, Lease},
+            log,
+        },
+    },
     egress::Host,
 };
 
-use super::agent::{bridge, mock_llm::{MockLlm, two_steps}};
+use super::agent::{
+    bridge,
+    mock_llm::{MockLlm, two_steps},
+};
 use crate::{
     contain::docker_build,
     rig::{Rig, docker, git, prompt, until},
@@ -32,7 +41,8 @@ fn certificate(names: &[&str]) -> (String, String) {
          openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out s.pem -days 2 -extfile ext 2>/dev/null && \
          cat ca.pem && echo === && cat s.key s.pem"
     );
-    let text = docker(&["run", "--rm", "--network", "none", "--entrypoint", "sh", "kew-shell", "-c", &script]);
+    let text =
+        docker(&["run", "--rm", "--network", "none", "--entrypoint", "sh", "kew-shell", "-c", &script]);
     let (authority, server) = text.split_once("===\n").unwrap();
     (authority.trim().to_owned(), server.trim().to_owned())
 }
@@ -44,7 +54,8 @@ impl Outside {
         let name = format!("kewtest-outside-{}-{}", std::process::id(), names[0].replace('.', "-"));
         let rest = match backend {
             Some(backend) => format!("default_backend b\nbackend b\n server s {backend}\n"),
-            None => "http-request return status 200 content-type text/plain string \"kew-outside\\n\"\n".to_owned(),
+            None => "http-request return status 200 content-type text/plain string \"kew-outside\\n\"\n"
+                .to_owned(),
         };
         let config = format!(
             "global\n log stdout format raw local0\ndefaults\n mode http\n log global\n option httplog\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n\
@@ -101,7 +112,8 @@ fn docker_network_check_passes_from_inside_an_agents_container() {
     let out = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{out}\n{}", String::from_utf8_lossy(&done.stderr));
     assert!(out.lines().count() > 40 && out.lines().all(|line| line.starts_with("pass ")), "{out}");
-    for says in ["an allowed host is reached", "NUL", "metadata", "IPv6", "another agent", "no stray request"] {
+    for says in ["an allowed host is reached", "NUL", "metadata", "IPv6", "another agent", "no stray request"]
+    {
         assert!(out.contains(says), "{says}: {out}");
     }
     let left = docker(&["ps", "-aq", "--filter", "name=kew-check-"]);
@@ -118,10 +130,16 @@ fn docker_a_node_tells_what_was_refused_and_what_to_add() {
     let outside = Outside::start(&[&good], None);
     let rig = rig(&[&good]);
     let ask_good = format!("for i in 1 2 3 4 5; do {} | grep outside && break; sleep 0.3; done", ask(&good));
-    let script = format!("{ask_good}; curl -skm 5 https://bad.{tag}.example; curl -skm 5 https://bad.{tag}.example; exit 3");
+    let script = format!(
+        "{ask_good}; curl -skm 5 https://bad.{tag}.example; curl -skm 5 https://bad.{tag}.example; exit 3"
+    );
     let path = plan(
         &rig,
-        &format!("[nodes.a]\n{}\n[nodes.b]\nallow = []\n{}\n", prompt(&script), prompt(&format!("{}; true", ask(&good)))),
+        &format!(
+            "[nodes.a]\n{}\n[nodes.b]\nallow = []\n{}\n",
+            prompt(&script),
+            prompt(&format!("{}; true", ask(&good)))
+        ),
     );
     let ran = rig.run(&path);
     ran.expect(1);
@@ -130,7 +148,9 @@ fn docker_a_node_tells_what_was_refused_and_what_to_add() {
     assert_eq!(rig.output(run, "b"), "closed\n");
     let reason = ran.outcome("a");
     assert!(
-        reason.starts_with(&format!("failed: the last thing that it asked for was refused: bad.{tag}.example, 2 times")),
+        reason.starts_with(&format!(
+            "failed: the last thing that it asked for was refused: bad.{tag}.example, 2 times"
+        )),
         "{reason}"
     );
     let told = ran.of_node("node-refused", "a");
@@ -151,18 +171,22 @@ fn docker_two_runs_at_once_never_widen_each_other() {
     let hosts = [format!("one.{tag}.example"), format!("two.{tag}.example")];
     let _outside = Outside::start(&[&hosts[0], &hosts[1]], None);
     // Each asks for both, again and again while the other one runs: its own always answers, the other's never.
-    let script = format!(
-        "sleep 1; for i in 1 2 3 4 5 6; do {}; {}; sleep 0.3; done",
-        ask(&hosts[0]),
-        ask(&hosts[1])
-    );
+    let script =
+        format!("sleep 1; for i in 1 2 3 4 5 6; do {}; {}; sleep 0.3; done", ask(&hosts[0]), ask(&hosts[1]));
     let seen: Vec<String> = thread::scope(|scope| {
         let runs: Vec<_> = [0, 1]
             .map(|own| {
                 let (hosts, script) = (&hosts, &script);
                 scope.spawn(move || {
                     let rig = rig(&[&hosts[own]]);
-                    let path = plan(&rig, &format!("[nodes.a]\n{}\n[nodes.b]\nallow = []\n{}\n", prompt(script), prompt(script)));
+                    let path = plan(
+                        &rig,
+                        &format!(
+                            "[nodes.a]\n{}\n[nodes.b]\nallow = []\n{}\n",
+                            prompt(script),
+                            prompt(script)
+                        ),
+                    );
                     let ran = rig.run(&path);
                     ran.expect(0);
                     let run = ran.run_id().unwrap();
@@ -191,13 +215,42 @@ fn docker_an_address_used_again_is_not_charged_with_its_former_owners_refusals()
     let address = format!("172.31.248.{}", 16 + std::process::id() % 200);
     let take = |id: &str| {
         let control = "/usr/local/lib/kew/gateway-control.pl";
-        let text = docker(&["exec", "kew-gateway", control, "lease", id, &address, &address, "", "good.example:443"]);
+        let text = docker(&[
+            "exec",
+            "kew-gateway",
+            control,
+            "lease",
+            id,
+            &address,
+            &address,
+            "",
+            "good.example:443",
+        ]);
         let since = text.rsplit(' ').next().unwrap().to_owned();
-        Lease { id: id.into(), address: address.clone(), since, hosts: vec![Host::new("good.example").unwrap()] }
+        Lease {
+            id: id.into(),
+            address: address.clone(),
+            since,
+            hosts: vec![Host::new("good.example").unwrap()],
+        }
     };
     let ask = |name: &str| {
         let script = format!("curl -skm 5 https://{name}/; true");
-        docker(&["run", "--rm", "--network", "kew-allowlist", "--ip", &address, "--dns", "172.31.248.2", "--entrypoint", "sh", "kew-shell", "-c", &script]);
+        docker(&[
+            "run",
+            "--rm",
+            "--network",
+            "kew-allowlist",
+            "--ip",
+            &address,
+            "--dns",
+            "172.31.248.2",
+            "--entrypoint",
+            "sh",
+            "kew-shell",
+            "-c",
+            &script,
+        ]);
     };
     let first = take("first");
     ask("first.example");
@@ -223,7 +276,9 @@ fn docker_claude_reaches_its_provider_by_the_gateway_and_no_other() {
     let pem = outside.authority.replace('\n', "\\n");
     docker_build(
         &image,
-        &format!("FROM kew-agent\nUSER root\nRUN printf '%b' '{pem}\\n' >/usr/local/share/test-ca.pem\nUSER agent\nENV NODE_EXTRA_CA_CERTS=/usr/local/share/test-ca.pem\n"),
+        &format!(
+            "FROM kew-agent\nUSER root\nRUN printf '%b' '{pem}\\n' >/usr/local/share/test-ca.pem\nUSER agent\nENV NODE_EXTRA_CA_CERTS=/usr/local/share/test-ca.pem CLAUDE_CODE_MAX_RETRIES=0\n"
+        ),
     );
     rig.settings(&format!(
         "[sandbox]\ncheckout_dir = \"{}\"\n[sandbox.images]\nclaude-code = \"{image}\"\n",
@@ -267,9 +322,18 @@ fn docker_a_run_that_is_stopped_takes_its_lists_back() {
     let running = rig.start(&path);
     let run = running.wait_for_container("a");
     let id = docker(&["ps", "-q", "--filter", &format!("label=kew.run={run}")]);
-    let address = docker(&["inspect", "-f", "{{(index .NetworkSettings.Networks \"kew-allowlist\").IPAddress}}", &id]);
-    let map = || docker(&["exec", "kew-gateway", "perl", "-MIO::Socket::UNIX", "-e",
-        "my $s = IO::Socket::UNIX->new(Peer => '/run/kew/control.sock'); print $s \"show map /run/kew/allow.map\\n\"; print <$s>"]);
+    let address =
+        docker(&["inspect", "-f", "{{(index .NetworkSettings.Networks \"kew-allowlist\").IPAddress}}", &id]);
+    let map = || {
+        docker(&[
+            "exec",
+            "kew-gateway",
+            "perl",
+            "-MIO::Socket::UNIX",
+            "-e",
+            "my $s = IO::Socket::UNIX->new(Peer => '/run/kew/control.sock'); print $s \"show map /run/kew/allow.map\\n\"; print <$s>",
+        ])
+    };
     assert!(map().contains(&format!("{address}|443|good.example")), "{}", map());
     running.signal("TERM");
     let ran = running.end();

@@ -9,7 +9,7 @@ mod refused;
 use std::{collections::BTreeSet, fmt};
 
 pub use self::groups::GROUPS;
-pub use self::refused::{Asked, Refused, Why, advice, first_words, told};
+pub use self::refused::{Dealings, Refused, Why, advice, first_words, told};
 
 use crate::text;
 

@@ -133,6 +133,45 @@ pub enum RunEvent {
         /// The reviewer's summary, or why it is held (agent text).
         summary: String,
     },
+    /// An attempt was spoilt by the machine, the provider or a crash, and the node is tried again.
+    NodeRetries {
+        /// The node.
+        node: NodeId,
+        /// Tries so far in this round.
+        tries: u32,
+        /// How many it has.
+        of: u32,
+        /// Milliseconds until it may start.
+        wait_ms: i64,
+        /// Why (may quote agent text).
+        reason: Option<String>,
+    },
+    /// The rate limit of a credential is used up: nothing starts with it until then, and the refused node waits for it.
+    Paused {
+        /// The name of the credential's variable, or the runner's where it has none.
+        credential: String,
+        /// Unix milliseconds.
+        until: i64,
+        /// The provider said until when; else kew guesses.
+        given: bool,
+        /// Why (may quote agent text).
+        reason: Option<String>,
+    },
+    /// Reviewers asked for changes, and the node goes on from the rejected commit; they will all look again.
+    RoundStarted {
+        /// The subject.
+        node: NodeId,
+        /// The round, from 2.
+        round: u32,
+        /// How many it has.
+        of: u32,
+        /// Who asked, in plan order.
+        reviewers: Vec<NodeId>,
+        /// How many findings there are.
+        findings: usize,
+        /// Nodes that wait again, the subject among them: what they did before is void.
+        again: Vec<NodeId>,
+    },
     /// A node is stopped for a person without an attempt of its own ending now: its reviewers asked for changes, or its inputs conflict.
     NodeHeld {
         /// The node.
@@ -161,7 +200,7 @@ pub enum RunEvent {
     },
     /// The run is over.
     RunEnded {
-        /// `passed`, `failed`, `held`, `interrupted`, `infrastructure`.
+        /// `passed`, `failed`, `held`, `capped`, `interrupted`, `infrastructure`.
         status: String,
         /// kew's exit code.
         exit_code: i32,

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | 0 words | [`contract`], [`name`], [`units`], [`egress`], [`text`], [`lines`], [`digest`] | checked values, no decisions |
 //! | 1 plan | [`plan`] | text to a checked plan and its graph; pure |
-//! | 2 decisions | [`stream`], [`event`], [`record`], [`sched`], [`outcome`], [`verdict`] | state machines on values; no clock, I/O or async |
+//! | 2 decisions | [`stream`], [`event`], [`record`], [`sched`], [`rounds`], [`budget`], [`outcome`], [`verdict`] | state machines on values; no clock, I/O or async |
 //! | 3 outside | [`process`], [`docker`], [`git`], [`runners`] | child processes, the engine, repositories, agent CLIs |
 //! | 4 running | [`workspace`], [`run`] | the loop that joins decisions with the outside |
 //! | 5 showing | [`store`], [`report`] | the state on disk, and what people and pipelines see |
@@ -15,6 +15,7 @@
 // Here and not in Cargo.toml: tests may unwrap, also in functions of their crates that are no `#[test]` themselves.
 #![warn(clippy::unwrap_used)]
 
+pub mod budget;
 pub mod cli;
 pub mod config;
 pub mod contract;
@@ -31,6 +32,7 @@ pub mod plan;
 pub mod process;
 pub mod record;
 pub mod report;
+pub mod rounds;
 pub mod run;
 pub mod runners;
 pub mod sched;

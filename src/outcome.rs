@@ -22,6 +22,10 @@ pub enum StopCause {
     StepCap(String),
     /// It said nothing for too long; the cap for people.
     Idle(String),
+    /// A budget is used up; which and how far, for people.
+    Budget(String),
+    /// The time of the whole run is over; its length for people.
+    RunDeadline(String),
     /// The agent was retrying with a credential that the provider refuses.
     CredentialRefused(u16),
 }
@@ -65,6 +69,8 @@ pub enum Kind {
     Stalled,
     /// It wrote, or went on, more than it may.
     Runaway,
+    /// It, or all nodes together, spent more than it may.
+    OverBudget,
     /// The provider's limit is used up.
     RateLimited,
     /// The provider refuses the credential.
@@ -90,6 +96,8 @@ pub struct Outcome {
     pub kind: Kind,
     /// Why, for people; may quote agent text.
     pub reason: Option<String>,
+    /// Another try may end otherwise: the trouble was the provider's, the machine's, or a crash.
+    pub curable: bool,
 }
 
 impl Kind {
@@ -101,6 +109,7 @@ impl Kind {
             Self::TimedOut => "timed-out",
             Self::Stalled => "stalled",
             Self::Runaway => "runaway",
+            Self::OverBudget => "over-budget",
             Self::RateLimited => "rate-limited",
             Self::CredentialRefused => "credential-refused",
             Self::Infrastructure => "infrastructure",
@@ -116,7 +125,8 @@ impl Kind {
     pub fn state(self) -> NodeState {
         match self {
             Self::Passed => NodeState::Passed,
-            Self::Cancelled => NodeState::Cancelled,
+            // Nothing of these is a fault in the work: a resumed run takes them up again.
+            Self::Cancelled | Self::OverBudget => NodeState::Cancelled,
             Self::Held => NodeState::Held,
             _ => NodeState::Failed,
         }
@@ -124,14 +134,19 @@ impl Kind {
 }
 
 impl Outcome {
-    /// An outcome with a reason.
+    /// An outcome with a reason. What the machine or the engine did is curable, all else is not.
     pub fn new(kind: Kind, reason: impl Into<String>) -> Self {
-        Self { kind, reason: Some(reason.into()) }
+        Self { kind, reason: Some(reason.into()), curable: kind == Kind::Infrastructure }
+    }
+
+    /// The same, if `curable` where another try may end otherwise.
+    fn curable_if(self, curable: bool) -> Self {
+        Self { curable: self.curable || curable, ..self }
     }
 
     /// The good one.
     pub fn passed() -> Self {
-        Self { kind: Kind::Passed, reason: None }
+        Self { kind: Kind::Passed, reason: None, curable: false }
     }
 }
 
@@ -201,6 +216,10 @@ fn of_stop(stop: &StopCause) -> Option<Outcome> {
         }
         StopCause::Idle(length) => Some(Outcome::new(Kind::Stalled, format!("it said nothing for {length}"))),
         StopCause::LogCap(what) | StopCause::StepCap(what) => Some(Outcome::new(Kind::Runaway, what.clone())),
+        StopCause::Budget(what) => Some(Outcome::new(Kind::OverBudget, what.clone())),
+        StopCause::RunDeadline(length) => {
+            Some(Outcome::new(Kind::Cancelled, format!("the run's timeout of {length} ran out")))
+        }
         StopCause::CredentialRefused(_) => None,
     }
 }
@@ -228,15 +247,20 @@ fn of_marker(end: &EngineEnd, account: &Account, result: Option<&RunResult>) -> 
         let exit = exit.unwrap_or_else(|| "exit status 0".to_owned());
         let tail = tail(&end.stderr_tail);
         let tail = if tail.is_empty() { String::new() } else { format!("; it said: {tail}") };
-        return Err(failed(format!("no end marker from the agent ({exit}){tail}")));
+        // It ended before it was done. Not being executable or not being found is no accident, nor is a lack of memory.
+        let crashed = !oom && !matches!(end.exit, Some(126 | 127));
+        return Err(failed(format!("no end marker from the agent ({exit}){tail}")).curable_if(crashed));
     };
     if !result.ok {
         let reason = said(Some(result), "the agent reports an error");
         // An agent that was killed had no say in it.
         let killed = end.exit.filter(|code| *code > 128);
+        // The provider's own trouble: 5xx, 529 among them for "overloaded".
+        let theirs = result.api_status.is_some_and(|status| (500..600).contains(&status));
         return Err(failed(
             killed.map_or_else(|| reason.clone(), |code| format!("{reason} (exit status {code})")),
-        ));
+        )
+        .curable_if(theirs));
     }
     let denials = account.denials.max(result.denials);
     if denials > 0 {

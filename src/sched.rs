@@ -2,7 +2,8 @@
 //!
 //! A node starts when everything it waits for is *satisfied*: passed, and for a reviewer also approved. One thing that
 //! can never be satisfied (failed, skipped, cancelled) skips what waits for it, with the reason. A held node is neither:
-//! what waits for it keeps waiting. Invariant: each node starts at most once and ends at most once; no clock, no I/O.
+//! what waits for it keeps waiting. Invariant: a node runs at most once at a time, and again only after [`End::Again`] or [`Sched::reopen`];
+//! no clock, no I/O.
 
 use std::collections::BTreeSet;
 
@@ -58,6 +59,8 @@ pub enum End {
     Held,
     /// Asked to stop.
     Cancelled,
+    /// To be tried again: it waits for its next attempt.
+    Again,
 }
 
 /// Something that follows from an end: a node that will not run.
@@ -117,12 +120,14 @@ impl Sched {
         }
     }
 
-    /// Takes the next node that may start, in plan order; it counts as running from now on.
-    pub fn start_next(&mut self) -> Option<NodeIx> {
+    /// Takes the next node that may start, in plan order, of those that `may` (of which the caller knows a time before
+    /// which they may not); it counts as running from now on.
+    pub fn start_next(&mut self, may: impl Fn(NodeIx) -> bool) -> Option<NodeIx> {
         if self.stopping || self.running >= self.jobs {
             return None;
         }
-        let node = self.ready.pop_first()?;
+        let node = self.ready.iter().copied().find(|node| may(*node))?;
+        self.ready.remove(&node);
         self.states[node] = NodeState::Running;
         self.running += 1;
         Some(node)
@@ -139,6 +144,7 @@ impl Sched {
             End::Failed => NodeState::Failed,
             End::Held => NodeState::Held,
             End::Cancelled => NodeState::Cancelled,
+            End::Again => NodeState::Waiting,
         };
         self.changes_requested[node] = end == End::ChangesRequested;
         match end {
@@ -148,7 +154,44 @@ impl Sched {
             }
             End::Failed | End::Cancelled => self.close(node),
             End::Held | End::ChangesRequested => Vec::new(),
+            End::Again => {
+                self.ready.insert(node);
+                Vec::new()
+            }
         }
+    }
+
+    /// All that waits for `node`, directly or not, ascending; without it.
+    pub fn dependents(&self, node: NodeIx) -> BTreeSet<NodeIx> {
+        let mut found = BTreeSet::new();
+        let mut open = vec![node];
+        while let Some(at) = open.pop() {
+            open.extend(self.behind[at].iter().filter(|next| found.insert(**next)));
+        }
+        found
+    }
+
+    /// Puts a node and all that waits for it back to waiting: its next round. None of them may be running. Gives those that
+    /// changed, ascending.
+    pub fn reopen(&mut self, node: NodeIx) -> Vec<NodeIx> {
+        let mut all = self.dependents(node);
+        all.insert(node);
+        debug_assert!(all.iter().all(|node| self.states[*node] != NodeState::Running));
+        let changed: Vec<NodeIx> =
+            all.iter().copied().filter(|node| self.states[*node] != NodeState::Waiting).collect();
+        for &node in &all {
+            self.states[node] = NodeState::Waiting;
+            self.changes_requested[node] = false;
+            self.ready.remove(&node);
+        }
+        for &node in &all {
+            let missing = self.waits.on[node].iter().filter(|wait| !self.is_satisfied(wait.node)).count();
+            self.missing[node] = missing;
+            if missing == 0 {
+                self.ready.insert(node);
+            }
+        }
+        changed
     }
 
     /// A node that passed is stopped for a person (its reviewers asked for changes). Nothing behind its gates may have
@@ -189,9 +232,19 @@ impl Sched {
         (0..self.states.len()).filter(|node| self.active[*node])
     }
 
+    /// Whether anything runs.
+    pub fn busy(&self) -> bool {
+        self.running > 0
+    }
+
     /// Running nodes, in plan order.
     pub fn running(&self) -> impl Iterator<Item = NodeIx> + '_ {
         self.nodes().filter(|node| self.states[*node] == NodeState::Running)
+    }
+
+    /// Nodes that wait for nothing but a slot and the caller's leave, in plan order.
+    pub fn ready(&self) -> impl Iterator<Item = NodeIx> + '_ {
+        self.ready.iter().copied()
     }
 
     /// The first thing that a waiting node still waits for.

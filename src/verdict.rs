@@ -83,6 +83,18 @@ pub enum Severity {
     Critical,
 }
 
+impl Severity {
+    /// The word of the verdict file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Minor => "minor",
+            Self::Major => "major",
+            Self::Critical => "critical",
+        }
+    }
+}
+
 /// The JSON Schema of a sidecar.
 pub fn schema() -> schemars::Schema {
     schemars::schema_for!(Verdict)

@@ -55,6 +55,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         image: "x".into(),
         image_id: "sha256:x".into(),
         credentials: Vec::new(),
+        bills: "shell".to_owned(),
         network: Network::None,
         allow: Vec::new(),
         idle,
@@ -72,6 +73,8 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         limits,
         log_max: 1 << 20,
         grace: Duration::from_secs(1),
+        max_wait: None,
+        backoff: Duration::from_millis(1),
         network: Network::None,
         warnings: Vec::new(),
     };
@@ -99,7 +102,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
             }],
         })
         .unwrap();
-    let executor = Scripted::new(HashMap::from([(NodeId::new("a").unwrap(), script)]));
+    let executor = Scripted::new(HashMap::from([(NodeId::new("a").unwrap(), vec![script])]));
     let none: [(String, &[u8]); 0] = [];
     let shelf = Files { state, masker: Arc::new(Masker::new(none)) };
     let mut seen = Seen::default();

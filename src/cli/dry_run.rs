@@ -51,6 +51,8 @@ struct DryNode {
     input: String,
     commits: crate::plan::spec::Commits,
     timeout_s: Option<u64>,
+    retries: u32,
+    rework: u32,
     credentials: Vec<DryCredential>,
     argv: Vec<String>,
 }
@@ -156,6 +158,8 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
         },
         commits: spec.commits,
         timeout_s: spec.timeout.map(|timeout| timeout.as_secs()),
+        retries: spec.retries,
+        rework: spec.rework,
         credentials: resolved
             .credentials
             .iter()
@@ -231,6 +235,11 @@ impl DryNode {
                 "  timeout     {}",
                 crate::units::show_duration(std::time::Duration::from_secs(timeout))
             );
+        }
+        for (what, times) in [("retries", self.retries), ("rework", self.rework)] {
+            if times > 0 {
+                let _ = writeln!(out, "  {what:<11} {times}");
+            }
         }
         let _ = write!(out, "  argv        {}", self.argv.join(" "));
         out

@@ -93,6 +93,10 @@ struct RunArgs {
     /// Start nothing more after the first failure; what runs is let finish.
     #[arg(long)]
     fail_fast: bool,
+    /// The longest pause for a provider's rate limit, as in `90s`, `15m` or `2h`; a longer one ends the run with exit code 5.
+    /// Default: any, and 15m where `CI` is set.
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::units::parse_duration(text))]
+    max_wait: Option<std::time::Duration>,
     /// `json`: one versioned event per line on stdout.
     #[arg(long, value_enum, default_value = "human")]
     format: Format,

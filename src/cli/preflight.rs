@@ -252,6 +252,12 @@ pub fn probe_mount(
     Ok(owner)
 }
 
+/// The first that is set is the one that the agent uses.
+fn bills(node: &Resolved) -> String {
+    let set = node.credentials.iter().find(|(_, state)| *state == CredentialState::Set);
+    set.map_or_else(|| node.runner.name().to_owned(), |(name, _)| name.to_string())
+}
+
 /// The nodes of a run, with everything asked for.
 pub fn setups(nodes: &[Resolved], sandbox: &Sandbox) -> Vec<NodeSetup> {
     let of = |node: &Resolved| NodeSetup {
@@ -260,6 +266,7 @@ pub fn setups(nodes: &[Resolved], sandbox: &Sandbox) -> Vec<NodeSetup> {
         // Nodes that are not part of the run were not asked for, and are never launched.
         image_id: node.image_id.clone().unwrap_or_default(),
         credentials: node.credentials.iter().map(|(name, _)| name.clone()).collect(),
+        bills: bills(node),
         network: node.network,
         allow: node.allow.clone(),
         idle: sandbox.idle(node.runner),

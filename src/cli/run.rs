@@ -63,6 +63,12 @@ use crate::{
 /// Nodes at once, where neither the flag nor the plan says.
 const DEFAULT_JOBS: usize = 4;
 
+/// How long the first retry of a node waits.
+const BACKOFF: Duration = Duration::from_secs(5);
+
+/// How long a run may wait for a rate limit where `CI` is set and nobody says.
+const CI_WAIT: Duration = Duration::from_secs(15 * 60);
+
 /// Carries a plan out, or shows what that would do.
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let work_tree = setting::work_tree(args.repo.repo.as_deref())?;
@@ -276,6 +282,8 @@ impl Ready<'_> {
             limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
             log_max: self.settings.sandbox.log_max.bytes(),
             grace: Duration::from_secs(self.settings.sandbox.stop_grace),
+            backoff: BACKOFF,
+            max_wait: self.args.max_wait.or(in_ci().then_some(CI_WAIT)),
             network: self.settings.sandbox.network,
             warnings: self.warnings.clone(),
         };
@@ -295,9 +303,7 @@ impl Ready<'_> {
         }
         let mut reporter = Reporting(match self.args.format {
             Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
-            Format::Human => {
-                report::for_people(std::env::var_os("CI").is_some_and(|value| !value.is_empty()))
-            }
+            Format::Human => report::for_people(in_ci()),
         });
         let ended = run::drive(&run, Arc::new(executor.clone()), Arc::new(shelf), &mut store, &mut reporter)
             .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
@@ -372,6 +378,10 @@ fn active(checked: &setting::Checked, only: &[String]) -> Result<Vec<bool>, Fail
         active[node] = true;
     }
     Ok(active)
+}
+
+fn in_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty())
 }
 
 /// UTC start time and a random tail: sorts by time.

@@ -56,6 +56,7 @@ impl World for Files<'_> {
         Some(RunnerFacts {
             agent: runner.kind() == Kind::Agent,
             refused: runner.refusal().map(str::to_owned),
+            metering: runner.metering(),
         })
     }
 

@@ -44,7 +44,7 @@ pub struct Refused {
 
 /// A container's dealings with the gateway.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Dealings {
     /// What was refused: the last request first, then by how often.
     pub refused: Vec<Refused>,
     /// The container was heard of at all.

@@ -269,6 +269,7 @@ pub(super) fn object_count(file: &mut File) -> std::io::Result<Option<u32>> {
 fn refused_pack(stderr: &str) -> CollectFault {
     let disk = [
         "No space left on device",
+        "Out of diskspace",
         "Disk quota exceeded",
         "unable to create temporary file",
         "Input/output error",
@@ -289,4 +290,23 @@ fn reserved(path: &[u8]) -> CollectFault {
     let path = String::from_utf8_lossy(path).escape_debug().to_string();
     Held::ReservedName
         .because(format!("the commits bring `{path}`; names that begin with .kew- are reserved"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_never_the_agents_fault() {
+        for said in [
+            "fatal: write error: No space left on device",
+            "fatal: sha1 file '/q/objects/pack/tmp_rev_x' write error. Out of diskspace",
+            "error: unable to create temporary file: Disk quota exceeded",
+        ] {
+            assert!(matches!(refused_pack(said), CollectFault::Infrastructure(_)), "{said}");
+        }
+        for said in ["fatal: object abc: missingEmail: invalid author/committer line", "fatal: bad pack"] {
+            assert!(matches!(refused_pack(said), CollectFault::Held { .. }), "{said}");
+        }
+    }
 }

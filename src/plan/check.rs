@@ -4,6 +4,7 @@
 //! asked about again. After an error of syntax only the text itself is judged, since parts of it may be missing.
 
 mod allow;
+mod caps;
 mod findings;
 mod links;
 mod prompt;
@@ -128,7 +129,9 @@ impl<'p> Checker<'p> {
         let name = self.epic_name(epic);
         let base = self.clean_text(epic.value.base.as_ref(), "epic.base");
         let max_parallel = self.max_parallel(epic.value.max_parallel.as_ref());
-        Some(Epic { name: name?, base, max_parallel })
+        let timeout = self.time(epic.value.timeout.as_ref(), "epic.timeout");
+        let caps = self.epic_caps(&epic.value);
+        Some(Epic { name: name?, base, max_parallel, timeout, caps })
     }
 
     /// One node, but for `from`, which asks for the whole graph.
@@ -140,6 +143,8 @@ impl<'p> Checker<'p> {
         let work = self.work(entry);
         let prompt = self.prompt(entry);
         let timeout = self.timeout(raw);
+        let caps = self.caps(entry, work.as_ref().map(|work| work.metering));
+        let (retries, rework) = (self.retries(raw), self.rework(ix, entry, links));
         let verdict = self.verdict(entry, work.as_ref().map(|work| work.agent));
         let commits = self.commits(raw, reviewer, work.as_ref().map(|work| work.agent));
         let allow = self.allow(entry, work.as_ref().map(|work| work.runner.as_str()));
@@ -158,6 +163,9 @@ impl<'p> Checker<'p> {
             verdict,
             commits: commits?,
             timeout,
+            caps,
+            retries,
+            rework,
             network_none: setting(&raw.network, &self.defaults.network).is_some(),
             allow,
             brief: setting(&raw.brief, &self.defaults.brief).is_none_or(|brief| brief.at.value),

@@ -79,6 +79,7 @@ codes! {
     E0405 VerdictWithoutReviews "`verdict` is set on a node that reviews nothing."
     E0406 ExitVerdictOnAgent "`verdict = \"exit\"` is set on a reviewer that is an agent."
     E0407 ReviewerCommits "A reviewer is to commit, but its commits are always dropped."
+    E0408 ReworkWithoutReviewer "`rework` is set on a node that nobody reviews."
     E0501 MissingPrompt "A node has no prompt."
     E0502 TwoPrompts "A node has both `prompt` and `prompt_file`."
     E0503 EmptyPrompt "A prompt is empty."
@@ -95,6 +96,9 @@ codes! {
     E0608 UnroutableModel "A runner cannot route its model."
     E0611 BadHost "A list of hosts holds what is none."
     E0612 HostNotAllowed "A node asks for a host that the settings do not allow."
+    E0701 CapMissing "A node has no budget of its own, but its runner tells its cost only at its end."
+    E0702 CapTooLarge "A node's budget is larger than that of the whole run."
+    E0703 Unmetered "A run has a budget, but nobody knows what one of its runners costs."
 }
 
 /// One problem.

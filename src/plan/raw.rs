@@ -12,7 +12,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use self::read::{At, Choice, Int, List, Path, Read, Reader, Word};
+use self::read::{At, Choice, Int, List, Num, Path, Read, Reader, Word};
 use super::{
     error::Problem,
     spec::{Commits, Publish, VerdictBy},
@@ -102,6 +102,16 @@ table! {
         /// How many nodes run at once. Default: the settings' value.
         #[schemars(range(min = 1, max = 1024))]
         max_parallel: Int,
+        /// How long the whole run may take, as in `6h`. Then nothing more starts and what runs is stopped.
+        #[schemars(length(min = 2), regex(pattern = DURATION_PATTERN))]
+        timeout: String,
+        /// US dollars that all nodes together may spend. Nodes whose runner tells its cost only at its end need a cap of their own.
+        max_cost_usd: Num,
+        /// Tokens that all nodes together may use, cached ones included.
+        #[schemars(range(min = 1))]
+        max_tokens: Int,
+        /// Allows runners whose cost nobody knows beside `max_cost_usd`. Default: false.
+        allow_unmetered: bool,
     }
 }
 
@@ -123,6 +133,19 @@ node_tables! {
         /// How long the container may take, as in `90s`, `45m`, `1h30m` or `2d`.
         #[schemars(length(min = 2), regex(pattern = DURATION_PATTERN))]
         timeout: String,
+        /// US dollars that the node may spend, in all of its attempts. Over it, it is stopped.
+        max_cost_usd: Num,
+        /// Tokens that the node may use, in all of its attempts, cached ones included.
+        #[schemars(range(min = 1))]
+        max_tokens: Int,
+        /// How often the node is tried again when the machine, the provider or a crash ended it. Default: 0. A refused
+        /// credential, an unknown model, a verdict or failed work is never tried again.
+        #[schemars(range(min = 0, max = 10))]
+        retries: Int,
+        /// How many more rounds the node gets when its reviewers ask for changes: it goes on from the rejected commit with
+        /// their findings, and all of its reviewers look again. Default: 0.
+        #[schemars(range(min = 0, max = 10))]
+        rework: Int,
         /// `none` cuts the node off from every network. A node may only narrow what the settings allow.
         network: Choice<Network>,
         /// Hosts (and groups of them) that the node narrows its network to, as in `sandbox.allow` of the settings; what its

@@ -33,6 +33,19 @@ pub struct Epic {
     pub base: Option<String>,
     /// How many nodes run at once; `None` = the settings' default.
     pub max_parallel: Option<usize>,
+    /// Wall time of the whole run.
+    pub timeout: Option<Duration>,
+    /// What all nodes together may spend.
+    pub caps: Caps,
+}
+
+/// What may be spent at most; `None` = any amount.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Caps {
+    /// US dollars.
+    pub usd: Option<f64>,
+    /// Tokens, cached ones included.
+    pub tokens: Option<u64>,
 }
 
 /// One node, checked, with `[defaults]` applied.
@@ -62,6 +75,12 @@ pub struct Node {
     pub commits: Commits,
     /// Wall time that the container may take.
     pub timeout: Option<Duration>,
+    /// What all of its attempts together may spend.
+    pub caps: Caps,
+    /// How often it is tried again, in one round, after an end that another try may cure.
+    pub retries: u32,
+    /// How many more rounds it has when its reviewers ask for changes. Zero on nodes without reviewers.
+    pub rework: u32,
     /// The node narrows its network to nothing.
     pub network_none: bool,
     /// The node narrows its network to these hosts and those that its runner cannot do without.

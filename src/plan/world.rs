@@ -39,6 +39,21 @@ pub struct RunnerFacts {
     pub agent: bool,
     /// Why it cannot run in a container, if it cannot.
     pub refused: Option<String>,
+    /// When it tells what it costs.
+    pub metering: Metering,
+}
+
+/// When a runner tells what it costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metering {
+    /// It costs nothing.
+    Free,
+    /// As it goes, step by step.
+    Steps,
+    /// Only when it is over.
+    AtEnd,
+    /// Nobody knows whether it does.
+    Unknown,
 }
 
 /// Why a runner has no image.

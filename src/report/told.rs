@@ -53,6 +53,22 @@ pub fn told(event: &Stamped) -> Option<String> {
             };
             format!("{node}: {verb}{}", because(Some(summary)))
         }
+        RunEvent::NodeRetries { node, tries, of, wait_ms, reason: _ } => {
+            format!("{node}: try {} of {of} follows in {}", tries + 1, duration(*wait_ms))
+        }
+        RunEvent::Paused { credential, until, given, reason } => {
+            let left = duration(until - event.time);
+            let guessed = if *given { "" } else { ", guessed: the provider did not say" };
+            format!(
+                "rate limit of {}: paused for {left}{guessed}{}",
+                inert(credential),
+                because(reason.as_deref())
+            )
+        }
+        RunEvent::RoundStarted { node, round, of, reviewers, findings, again: _ } => {
+            let who = reviewers.iter().map(NodeId::as_str).collect::<Vec<_>>().join(", ");
+            format!("{node}: round {round} of {of}, with {} of {who}", plural(*findings, "finding"))
+        }
         RunEvent::NodeHeld { node, reason } => format!("{node}: held{}", because(Some(reason))),
         RunEvent::NodeSkipped { node, reason } => format!("{node}: skipped{}", because(Some(reason))),
         RunEvent::NodeWaiting { node, reason } => format!("{node}: waits{}", because(Some(reason))),

@@ -25,7 +25,7 @@ use crate::{
         client::{Docker, DockerError},
         events::Events,
     },
-    egress::Asked,
+    egress::Dealings,
     git::{
         access::Access,
         base::UserRepo,
@@ -119,7 +119,7 @@ impl Executor for Engine {
             folder,
             before,
             control,
-            egress: Asked::default(),
+            egress: Dealings::default(),
         }))
     }
 

@@ -4,11 +4,21 @@
 //! Invariants: every start is recorded before it is launched, every end before anything that follows from it; nothing
 //! starts after a stop; an end that was not awaited changes nothing.
 
+mod again;
+mod deadlines;
 mod ending;
+mod pause;
+mod spend;
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use self::ending::{end_of, fail_closed};
+use self::{
+    ending::{asks, end_of, fail_closed},
+    pause::{Purse, purses},
+};
 pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
@@ -16,6 +26,7 @@ use super::{
     reasons,
 };
 use crate::{
+    budget::{Budget, Room},
     event::RunEvent,
     name::{CommitId, NodeId},
     outcome::{Kind, StopCause},
@@ -25,9 +36,10 @@ use crate::{
         spec::{NodeIx, Plan},
     },
     record::NodeState,
+    rounds::{Asked, Rounds},
     sched::{End, Sched, Waits},
     stream::Tokens,
-    units,
+    verdict::Opinion,
 };
 
 /// Time, as the driver sees it.
@@ -86,6 +98,12 @@ pub struct Launch {
     pub source: Source,
     /// For a reviewer: the reviewed commit.
     pub reviewed: Option<CommitId>,
+    /// The round, from 1.
+    pub round: u32,
+    /// Which try in this round, from 1.
+    pub tries: u32,
+    /// From the second round on: who asked for what.
+    pub changes: Vec<Asked>,
 }
 
 /// How the whole run stopped or is being stopped.
@@ -94,6 +112,8 @@ enum Stopping {
     No,
     /// Nothing new starts (`--fail-fast`).
     FailFast,
+    /// A cap or the time of the whole run is reached.
+    Capped,
     /// The state cannot be written.
     Broken,
     /// A person asked.
@@ -113,6 +133,14 @@ struct Live {
     result: Option<CommitId>,
     reason: Option<String>,
     infrastructure: bool,
+    /// Tries in this round so far.
+    tries: u32,
+    /// Its rounds as a subject.
+    rounds: Rounds,
+    /// What this round starts from, and why there is one: from the second on.
+    restart: Option<(CommitId, Vec<Asked>)>,
+    /// What it asks for, as a reviewer, of the commit that stands now.
+    asks: Option<Opinion>,
 }
 
 /// The run.
@@ -126,6 +154,20 @@ pub struct Dispatcher<'a> {
     grace: Duration,
     int_first: Vec<bool>,
     idle: Vec<Option<Duration>>,
+    backoff: Duration,
+    /// What is known of each credential, and which one each node uses.
+    purses: Vec<Purse>,
+    paid_by: Vec<usize>,
+    max_wait: Option<Duration>,
+    budget: Budget,
+    /// Nodes that cost nothing.
+    free: Vec<bool>,
+    /// Why the run stopped at a cap.
+    capped: Option<String>,
+    /// Nodes that may not start before a time, for a retry.
+    delayed: BTreeMap<NodeIx, Duration>,
+    /// Subjects of which a reviewer asks for changes.
+    sent_back: BTreeSet<NodeIx>,
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
     cost_at_least: bool,
@@ -151,12 +193,21 @@ pub struct Setup<'a> {
     pub int_first: Vec<bool>,
     /// For each node: how long it may say nothing.
     pub idle: Vec<Option<Duration>>,
+    /// For each node: the credential that its runner uses, by name.
+    pub credentials: Vec<String>,
+    /// For each node: it costs nothing.
+    pub free: Vec<bool>,
+    /// The longest pause for a rate limit; `None` = any.
+    pub max_wait: Option<Duration>,
+    /// How long the first retry waits; each further one twice as long as the one before.
+    pub backoff: Duration,
 }
 
 impl<'a> Dispatcher<'a> {
     /// Nothing has started yet.
     pub fn new(setup: Setup<'a>) -> Self {
         let waits = Waits::of(setup.dag);
+        let (purses, paid_by) = purses(&setup.credentials);
         Self {
             sched: Sched::new(waits, setup.active, setup.jobs),
             live: setup.plan.nodes.iter().map(|_| Live::default()).collect(),
@@ -167,6 +218,18 @@ impl<'a> Dispatcher<'a> {
             grace: setup.grace,
             int_first: setup.int_first,
             idle: setup.idle,
+            backoff: setup.backoff,
+            purses,
+            paid_by,
+            max_wait: setup.max_wait,
+            budget: Budget::new(
+                setup.plan.epic.caps,
+                setup.plan.nodes.iter().map(|node| node.caps).collect(),
+            ),
+            free: setup.free,
+            capped: None,
+            delayed: BTreeMap::new(),
+            sent_back: BTreeSet::new(),
             tokens: None,
             cost_usd: None,
             cost_at_least: false,
@@ -176,23 +239,43 @@ impl<'a> Dispatcher<'a> {
     /// Starts what may start.
     pub fn start(&mut self, now: Now) -> Vec<Action> {
         let mut actions = Vec::new();
-        while let Some(node) = self.sched.start_next() {
+        // A time that has come is none any more, even while no slot is free.
+        self.delayed.retain(|_, at| *at > now.since);
+        self.end_pauses(now);
+        loop {
+            let (delayed, purses, paid_by) = (&self.delayed, &self.purses, &self.paid_by);
+            let waits = |node: NodeIx| delayed.contains_key(&node) || purses[paid_by[node]].paused();
+            let room = |node: NodeIx| self.free[node] || self.budget.room(node) == Room::Yes;
+            let Some(node) = self.sched.start_next(|node| !waits(node) && room(node)) else { break };
+            if !self.free[node] {
+                self.budget.begin(node);
+            }
             let live = &mut self.live[node];
             live.attempt += 1;
+            live.tries += 1;
             live.started_unix = now.unix_ms;
-            let attempt = live.attempt;
+            let (attempt, tries) = (live.attempt, live.tries);
+            let changes = live.restart.as_ref().map(|(_, asked)| asked.clone()).unwrap_or_default();
             let source = self.source(node);
-            let reviewed =
-                self.plan.nodes[node].reviews.and_then(|subject| self.live[subject].result.clone());
-            actions.push(Action::Launch(Launch { node, attempt, source, reviewed }));
+            let subject = self.plan.nodes[node].reviews;
+            let reviewed = subject.and_then(|subject| self.live[subject].result.clone());
+            let round = self.live[subject.unwrap_or(node)].rounds.number();
+            let launch = Launch { node, attempt, source, reviewed, round, tries, changes };
+            actions.push(Action::Launch(launch));
         }
+        self.out_of_budget();
         actions
     }
 
     /// Takes a message from a node.
     pub fn told(&mut self, told: Told, now: Now) -> Vec<Action> {
         match told {
-            Told::Progress(progress) => vec![Action::Tell(self.progress(progress))],
+            Told::Progress(progress) => {
+                let (node, tokens, usd) = (progress.node, progress.tokens, progress.cost_usd);
+                let mut actions = vec![Action::Tell(self.progress(progress))];
+                actions.append(&mut self.spends(node, tokens, usd));
+                actions
+            }
             Told::Started(node) => {
                 self.live[node].deadline = self.plan.nodes[node].timeout.map(|timeout| now.since + timeout);
                 self.live[node].silent = Some(now.since);
@@ -207,36 +290,6 @@ impl<'a> Dispatcher<'a> {
             Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
             Told::Ended(report) => self.ended(report, now),
         }
-    }
-
-    /// The earliest time at which a running node must be stopped if nothing comes from it.
-    pub fn next_deadline(&self) -> Option<Duration> {
-        self.unstopped().flat_map(|node| [self.live[node].deadline, self.idle_deadline(node)]).flatten().min()
-    }
-
-    /// Stops the nodes whose deadline has passed, or that have been silent for too long.
-    pub fn tick(&mut self, now: Now) -> Vec<Action> {
-        let passed = |at: Option<Duration>| at.is_some_and(|at| at <= now.since);
-        let late: Vec<(NodeIx, StopCause)> = self
-            .unstopped()
-            .filter_map(|node| {
-                let length = |length: Option<Duration>| length.map(units::show_duration).unwrap_or_default();
-                if passed(self.live[node].deadline) {
-                    return Some((node, StopCause::Deadline(length(self.plan.nodes[node].timeout))));
-                }
-                let idle = passed(self.idle_deadline(node));
-                idle.then(|| (node, StopCause::Idle(length(self.idle[node]))))
-            })
-            .collect();
-        late.into_iter().filter_map(|(node, cause)| self.stop_node(node, cause)).collect()
-    }
-
-    fn unstopped(&self) -> impl Iterator<Item = NodeIx> + '_ {
-        self.sched.running().filter(|node| !self.live[*node].stopping)
-    }
-
-    fn idle_deadline(&self, node: NodeIx) -> Option<Duration> {
-        Some(self.live[node].silent? + self.idle[node]?)
     }
 
     /// A person asks to stop: the first time with a grace, the second time at once.
@@ -274,6 +327,7 @@ impl<'a> Dispatcher<'a> {
         let waiting = self.sched.nodes().filter(|node| self.sched.state(*node) == NodeState::Waiting);
         waiting
             .map(|node| match self.stopping {
+                Stopping::Capped => (node, NodeState::Waiting, self.capped.clone().unwrap_or_default()),
                 Stopping::No => (node, NodeState::Waiting, reasons::waiting(self.plan, &self.sched, node)),
                 Stopping::FailFast => {
                     (node, NodeState::Skipped, "the run stopped at its first failure".to_owned())
@@ -301,7 +355,11 @@ impl<'a> Dispatcher<'a> {
         let any = |wanted: NodeState| self.sched.nodes().any(|node| self.sched.state(node) == wanted);
         if any(NodeState::Failed) {
             Status::Failed
-        } else if any(NodeState::Held) || any(NodeState::Waiting) {
+        } else if any(NodeState::Held) {
+            Status::Held
+        } else if self.stopping == Stopping::Capped {
+            Status::Capped
+        } else if any(NodeState::Waiting) {
             Status::Held
         } else {
             Status::Passed
@@ -356,18 +414,24 @@ impl<'a> Dispatcher<'a> {
         if self.sched.state(node) != NodeState::Running || self.live[node].attempt != report.attempt {
             return Vec::new();
         }
-        self.add_up(&report);
-        if self.plan.nodes[node].reviews.is_some() {
+        let mut over = self.add_up(&report);
+        let reviews = self.plan.nodes[node].reviews;
+        if reviews.is_some() {
             fail_closed(&mut report);
         }
-        let end = end_of(&report);
+        self.hold_idle_round(node, &mut report);
+        let mut again = Vec::new();
+        if !self.rate_limited(node, &report, now, &mut again) {
+            again.extend(self.try_again(node, &report, now).map(Action::Tell));
+        }
+        let end = if again.is_empty() { end_of(&report) } else { End::Again };
         let live = &mut self.live[node];
         live.deadline = None;
         live.silent = None;
         live.stopping = false;
-        live.infrastructure = report.outcome.kind == Kind::Infrastructure;
+        live.infrastructure = report.outcome.kind == Kind::Infrastructure && again.is_empty();
         live.reason.clone_from(&report.outcome.reason);
-        let reviews = self.plan.nodes[node].reviews;
+        live.asks = asks(&report).filter(|_| end == End::ChangesRequested);
         let result = match reviews {
             Some(subject) => self.live[subject].result.clone(),
             None => report.collected.head.clone().or_else(|| report.input.clone()),
@@ -377,12 +441,9 @@ impl<'a> Dispatcher<'a> {
         let skips = self.sched.end(node, end);
         let state = self.sched.state(node);
         let mut follow = Vec::new();
+        follow.append(&mut over);
         self.tell_end(node, &report, state, now, &mut follow);
-        if end == End::ChangesRequested
-            && let Some(subject) = reviews
-        {
-            self.hold_subject(node, subject, &report, &mut follow);
-        }
+        follow.append(&mut again);
         for skip in skips {
             let reason = reasons::skipped(self.plan, &skip);
             self.live[skip.node].reason = Some(reason.clone());
@@ -390,6 +451,10 @@ impl<'a> Dispatcher<'a> {
             let id = self.plan.nodes[skip.node].id.clone();
             follow.push(Action::Tell(RunEvent::NodeSkipped { node: id, reason }));
         }
+        if end == End::ChangesRequested {
+            self.sent_back.extend(reviews);
+        }
+        self.close_rounds(&mut follow);
         if self.fail_fast && end == End::Failed && self.stopping == Stopping::No {
             self.stopping = Stopping::FailFast;
             self.sched.stop();
@@ -402,6 +467,9 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn source(&self, node: NodeIx) -> Source {
+        if let Some((restart, _)) = &self.live[node].restart {
+            return Source::One(restart.clone());
+        }
         let result = |node: NodeIx| self.live[node].result.clone().unwrap_or_else(|| self.base.clone());
         match self.plan.input_sources(node) {
             InputFrom::Base => Source::One(self.base.clone()),

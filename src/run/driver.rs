@@ -60,6 +60,10 @@ pub fn drive(
         grace: run.grace,
         int_first: run.nodes.iter().map(|node| node.runner.stop_signal() == StopSignal::Int).collect(),
         idle: run.nodes.iter().map(|node| node.idle).collect(),
+        credentials: run.nodes.iter().map(|node| node.bills.clone()).collect(),
+        free: run.nodes.iter().map(|node| node.runner.free()).collect(),
+        max_wait: run.max_wait,
+        backoff: run.backoff,
     });
     let mut driver = Driver {
         run,
@@ -187,8 +191,8 @@ impl Driver<'_> {
         if self.broken.is_none() {
             let recorded = self.ledger.attempt_started(&AttemptStart {
                 key: key.clone(),
-                round: 1,
-                tries: 1,
+                round: launch.round,
+                tries: launch.tries,
                 runner: setup.runner.name().to_owned(),
                 model: node.model.clone(),
                 image_id: setup.image_id.clone(),
@@ -236,6 +240,7 @@ impl Driver<'_> {
             runner: setup.runner,
             prompt: node.prompt.clone(),
             brief: node.brief,
+            rework: (!launch.changes.is_empty()).then_some((launch.round, launch.changes)),
             review,
             log_max: self.run.log_max,
             step_cap: setup.step_cap,

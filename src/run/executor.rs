@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     docker::argv::{Limits, Network},
-    egress::{Asked, Host},
+    egress::{Dealings, Host},
     lines::Line,
     name::{AttemptKey, CommitId, EnvName, EpicName, NodeId},
     outcome::{EngineEnd, Work},
@@ -163,8 +163,8 @@ pub trait Attempt: Send {
     fn run(&mut self, prompt: &str, sink: std::sync::Arc<dyn Sink>) -> Result<EngineEnd, Trouble>;
 
     /// What it asked its network's gateway for, once it ran; asked for once.
-    fn egress(&mut self) -> Asked {
-        Asked::default()
+    fn egress(&mut self) -> Dealings {
+        Dealings::default()
     }
 
     /// Brings the commits home.

@@ -43,6 +43,8 @@ pub struct NodeSetup {
     pub image_id: String,
     /// Names of the runner's credentials.
     pub credentials: Vec<EnvName>,
+    /// The credential that its agent uses and bills, or the runner's name where it has none: what a rate limit holds for.
+    pub bills: String,
     /// Where it may connect to.
     pub network: Network,
     /// On the allowlist network: the hosts that it may reach.
@@ -77,6 +79,10 @@ pub struct Run<'a> {
     pub log_max: u64,
     /// Time between the first signal and SIGKILL.
     pub grace: Duration,
+    /// The longest pause for a rate limit; `None` = any.
+    pub max_wait: Option<Duration>,
+    /// How long the first retry of a node waits; each further one twice as long.
+    pub backoff: Duration,
     /// The network of the run, for the record.
     pub network: Network,
     /// Things to say at the start.

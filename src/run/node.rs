@@ -19,10 +19,11 @@ use super::{
 };
 use crate::{
     docker::argv::Network,
-    egress::{self, Asked, Host},
+    egress::{self, Dealings, Host},
     name::{CommitId, NodeId},
     outcome::{Kind, Outcome, StopCause, judge_end, judge_work},
     plan::spec::{Commits, NodeIx, VerdictBy},
+    rounds::Asked,
     runners::{
         Runner,
         brief::{self, BriefFacts, Egress, ReviewerFacts},
@@ -46,6 +47,8 @@ pub struct Job {
     pub prompt: String,
     /// Whether the coder's brief is added.
     pub brief: bool,
+    /// From the second round on: its number, and who asked for what.
+    pub rework: Option<(u32, Vec<Asked>)>,
     /// What a reviewer must know.
     pub review: Option<Review>,
     /// The largest log, in bytes.
@@ -131,7 +134,7 @@ pub struct Report {
     /// The folder with its files.
     pub files: Option<String>,
     /// What it asked its network's gateway for.
-    pub egress: Asked,
+    pub egress: Dealings,
 }
 
 impl Report {
@@ -193,7 +196,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         summary: None,
         warnings: Vec::new(),
         files: None,
-        egress: Asked::default(),
+        egress: Dealings::default(),
     };
     // A bug in one node must not hang the run: whatever happens, a report is sent.
     let lived = panic::catch_unwind(AssertUnwindSafe(|| steps(executor, shelf, &job, tell, &mut report)));
@@ -329,6 +332,10 @@ fn render_prompt(job: &Job, input: &CommitId) -> String {
         },
         reviewer,
         commits: job.spec.commits,
+        rework: job
+            .rework
+            .as_ref()
+            .map(|(round, asked)| brief::Rework { round: *round, findings: brief::findings(asked) }),
     };
     brief::render(job.runner.kind(), &facts, &job.prompt, job.brief)
 }

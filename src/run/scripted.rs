@@ -64,7 +64,7 @@ pub enum Happened {
 /// The engine.
 #[derive(Debug, Default)]
 pub struct Scripted {
-    scripts: HashMap<NodeId, Script>,
+    scripts: HashMap<NodeId, Vec<Script>>,
     shared: Arc<Shared>,
 }
 
@@ -78,7 +78,7 @@ struct Shared {
 struct Stage {
     stopped: HashSet<AttemptKey>,
     happened: Vec<Happened>,
-    sources: HashMap<NodeId, Source>,
+    sources: HashMap<AttemptKey, Source>,
 }
 
 impl Shared {
@@ -88,8 +88,8 @@ impl Shared {
 }
 
 impl Scripted {
-    /// Nodes without a script pass and bring nothing.
-    pub fn new(scripts: HashMap<NodeId, Script>) -> Self {
+    /// One script for each attempt of a node, the last one for all that follow. Nodes without any pass and bring nothing.
+    pub fn new(scripts: HashMap<NodeId, Vec<Script>>) -> Self {
         Self { scripts, shared: Arc::default() }
     }
 
@@ -98,9 +98,11 @@ impl Scripted {
         self.shared.lock().happened.clone()
     }
 
-    /// What a node was given to start from.
-    pub fn source(&self, node: &NodeId) -> Option<Source> {
-        self.shared.lock().sources.get(node).cloned()
+    /// What an attempt of a node was given to start from.
+    pub fn source(&self, node: &NodeId, attempt: u32) -> Option<Source> {
+        let stage = self.shared.lock();
+        let found = stage.sources.iter().find(|(key, _)| key.node == *node && key.attempt == attempt);
+        found.map(|(_, source)| source.clone())
     }
 }
 
@@ -110,8 +112,10 @@ impl Executor for Scripted {
     }
 
     fn prepare(&self, spec: &NodeSpec, source: &Source) -> Result<Box<dyn Attempt>, Trouble> {
-        let script = self.scripts.get(&spec.key.node).cloned().unwrap_or_default();
-        self.shared.lock().sources.insert(spec.key.node.clone(), source.clone());
+        let scripts = self.scripts.get(&spec.key.node).map_or(&[][..], Vec::as_slice);
+        let attempt = (spec.key.attempt as usize).min(scripts.len());
+        let script = attempt.checked_sub(1).map(|at| scripts[at].clone()).unwrap_or_default();
+        self.shared.lock().sources.insert(spec.key.clone(), source.clone());
         if let Some(trouble) = script.trouble {
             return Err(trouble);
         }

@@ -1,6 +1,6 @@
 //! How a whole run ended: one word for the record, one exit code. Values only.
 //!
-//! Worst first: interrupted, infrastructure, failed, held, passed. Who decides which is the dispatcher.
+//! Worst first: interrupted, infrastructure, failed, held, capped, passed. Who decides which is the dispatcher.
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Status {
     Failed,
     /// A person must decide.
     Held,
+    /// Stopped at a cap or a deadline of the whole run; nothing failed.
+    Capped,
     /// Stopped by a person.
     Interrupted,
     /// Docker, git, disk or the state failed.
@@ -24,6 +26,7 @@ impl Status {
             Self::Passed => "passed",
             Self::Failed => "failed",
             Self::Held => "held",
+            Self::Capped => "capped",
             Self::Interrupted => "interrupted",
             Self::Infrastructure => "infrastructure",
         }
@@ -41,6 +44,7 @@ impl Status {
             Self::Failed => 1,
             Self::Held => 3,
             Self::Infrastructure => 4,
+            Self::Capped => 5,
             Self::Interrupted => 130,
         }
     }

@@ -7,7 +7,9 @@ use crate::{
     contract::{MOUNT_POINT, SIDECAR_MOUNT_PATH},
     name::{CommitId, EpicName, NodeId, RunId},
     plan::spec::{Commits, VerdictBy},
+    rounds::Asked,
     runners::Kind,
+    text::inert,
 };
 
 /// What a container may reach.
@@ -40,6 +42,46 @@ pub struct BriefFacts {
     pub commits: Commits,
     /// What a reviewer must know besides.
     pub reviewer: Option<ReviewerFacts>,
+    /// What its reviewers asked for, from the second round on.
+    pub rework: Option<Rework>,
+}
+
+/// What a node must know of the round before.
+#[derive(Debug, Clone)]
+pub struct Rework {
+    /// The round that begins, from 2.
+    pub round: u32,
+    /// What was asked for, as [`findings`] writes it (agent text).
+    pub findings: String,
+}
+
+/// The most of all findings that a prompt carries, in bytes.
+const FINDINGS_MAX: usize = 32 * 1024;
+
+/// Agent text of several lines: each is inert, and none begins a new item.
+fn lines(text: &str) -> String {
+    text.trim().lines().map(inert).collect::<Vec<_>>().join("\n  ")
+}
+
+/// What reviewers ask for, one paragraph for each in plan order; at most 32 KiB. Agent text, without control characters.
+pub fn findings(asked: &[Asked]) -> String {
+    let mut text = String::new();
+    for Asked { reviewer, opinion } in asked {
+        text += &format!("{reviewer}: {}\n", lines(&opinion.summary));
+        for finding in &opinion.findings {
+            let at = finding.path.as_ref().map(|path| {
+                let line = finding.line.map(|line| format!(":{line}")).unwrap_or_default();
+                format!(" {}{line}:", inert(path))
+            });
+            let severity = finding.severity.word();
+            text += &format!("- {severity}:{} {}\n", at.unwrap_or_default(), lines(&finding.message));
+        }
+    }
+    if text.len() > FINDINGS_MAX {
+        text.truncate(text.floor_char_boundary(FINDINGS_MAX));
+        text += "…\n(more was said than fits here)\n";
+    }
+    text
 }
 
 /// What a reviewer must know.
@@ -67,8 +109,13 @@ impl ReviewerFacts {
 /// The prompt with its brief. `brief = false` leaves out all but a reviewer's part.
 pub fn render(kind: Kind, facts: &BriefFacts, prompt: &str, brief: bool) -> String {
     match (kind, &facts.reviewer) {
-        (_, None) if !brief => prompt.to_owned(),
-        (Kind::Agent, None) => format!("{prompt}\n{}", coder(facts)),
+        (Kind::Agent, None) => {
+            let coder = if brief { format!("\n{}", coder(facts)) } else { String::new() };
+            let rework = facts.rework.as_ref().map(|rework| format!("\n{}", sent_back(rework)));
+            format!("{prompt}{coder}{}", rework.unwrap_or_default())
+        }
+        // Its findings reach a job by its assignments alone.
+        (Kind::Job, None) if !brief && facts.rework.is_none() => prompt.to_owned(),
         (Kind::Agent, Some(review)) => format!("{prompt}\n{}", reviewer(facts, review)),
         (Kind::Job, Some(review)) if review.verdict_by == VerdictBy::Exit => exit_verdict(facts, prompt),
         (Kind::Job, _) => format!("{}\n{prompt}", assignments(facts)),
@@ -95,6 +142,18 @@ fn coder(facts: &BriefFacts) -> String {
          - You cannot push and need not: there is no remote. What you commit is taken from here.\n\
          {}\n",
         surroundings(facts.network)
+    )
+}
+
+/// Quoted line by line: whatever a reviewer wrote stays a quotation.
+fn sent_back(rework: &Rework) -> String {
+    let quoted: String = rework.findings.lines().map(|line| format!("> {line}\n")).collect();
+    format!(
+        "\n---\n\n# Changes asked for: round {}\n\n\
+         Your work of the round before is checked out, and its reviewers did not accept it. This is what they ask for:\n\n\
+         {quoted}\n\
+         Mend it with new commits on top. If a finding is wrong, say why in a commit message; the reviewers look again.\n",
+        rework.round
     )
 }
 
@@ -151,6 +210,10 @@ fn assignments(facts: &BriefFacts) -> String {
             ("KEW_NONCE", review.nonce.as_str()),
             ("KEW_SIDECAR", review.sidecar.as_str()),
         ]);
+    }
+    let round = facts.rework.as_ref().map(|rework| rework.round.to_string());
+    if let (Some(rework), Some(round)) = (&facts.rework, &round) {
+        values.extend([("KEW_ROUND", round.as_str()), ("KEW_FINDINGS", rework.findings.as_str())]);
     }
     let mut text = String::from("# what kew tells this job\n");
     for (name, value) in &values {

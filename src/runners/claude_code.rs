@@ -6,7 +6,7 @@
 mod line;
 
 use super::{Kind, Runner, StopSignal};
-use crate::stream::StreamEvent;
+use crate::{plan::world::Metering, stream::StreamEvent};
 
 /// Short names that the CLI resolves by itself; each may carry [`LONG_CONTEXT`].
 const ALIASES: &[&str] = &["sonnet", "opus", "haiku", "fable", "best", "opusplan", "default"];
@@ -89,6 +89,10 @@ impl Runner for ClaudeCode {
             return Ok(());
         }
         Err(refuse(model, bare))
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::AtEnd
     }
 
     fn parse_line(&self, line: &[u8], out: &mut Vec<StreamEvent>) {

@@ -4,7 +4,7 @@
 //! name of a built-in runner, nor a credential that no agent may have.
 
 use super::{Kind, Runner, shell::AgentEvent};
-use crate::{name::EnvName, stream::StreamEvent, text};
+use crate::{name::EnvName, plan::world::Metering, stream::StreamEvent, text};
 
 /// What stands for the model in the arguments.
 const MODEL: &str = "{model}";
@@ -118,6 +118,10 @@ impl Runner for Custom {
             self.name,
             text::list(&self.models, "or")
         ))
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::Unknown
     }
 
     fn parse_line(&self, line: &[u8], out: &mut Vec<StreamEvent>) {

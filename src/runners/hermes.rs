@@ -14,7 +14,10 @@ use super::{
     one_line,
     openrouter::{self, Shape},
 };
-use crate::stream::{CostSource, RunResult, RunTotals, StreamEvent, Tokens};
+use crate::{
+    plan::world::Metering,
+    stream::{CostSource, RunResult, RunTotals, StreamEvent, Tokens},
+};
 
 /// The hermes CLI.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +61,10 @@ impl Runner for Hermes {
     fn idle_timeout(&self) -> Option<Duration> {
         // Release 0.19 says nothing until its end.
         None
+    }
+
+    fn metering(&self) -> Metering {
+        Metering::AtEnd
     }
 
     fn parse_line(&self, line: &[u8], out: &mut Vec<StreamEvent>) {

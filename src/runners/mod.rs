@@ -16,7 +16,7 @@ pub mod shell;
 use std::time::Duration;
 
 use self::lenient::Scalar;
-use crate::stream::StreamEvent;
+use crate::{plan::world::Metering, stream::StreamEvent};
 
 /// The runners of kew's own, in the order of the documentation.
 pub fn built_in() -> &'static [&'static dyn Runner] {
@@ -159,6 +159,11 @@ pub trait Runner: Send + Sync {
     /// It costs nothing by definition.
     fn free(&self) -> bool {
         false
+    }
+
+    /// When it tells what it costs.
+    fn metering(&self) -> Metering {
+        if self.free() { Metering::Free } else { Metering::Steps }
     }
 }
 

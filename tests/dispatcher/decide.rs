@@ -31,6 +31,10 @@ pub fn dispatcher(rig: &Rig) -> Dispatcher<'_> {
         grace: Duration::from_secs(7),
         int_first: vec![true; rig.plan.nodes.len()],
         idle: vec![None; rig.plan.nodes.len()],
+        credentials: rig.plan.nodes.iter().map(|node| node.runner.clone()).collect(),
+        free: rig.plan.nodes.iter().map(|node| node.runner == "shell").collect(),
+        max_wait: rig.max_wait,
+        backoff: Duration::from_secs(10),
     })
 }
 

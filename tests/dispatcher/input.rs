@@ -5,7 +5,7 @@ use kew::run::executor::Source;
 use super::rig::{BASE, Played, commit, id, jobs, rig, votes};
 
 fn source(played: &Played, node: &str) -> Source {
-    played.engine().source(&id(node)).unwrap()
+    played.engine().source(&id(node), 1).unwrap()
 }
 
 /// What a node brought.

@@ -2,12 +2,15 @@
 //!
 //! Every run that is played here is also checked as a whole ([`rig::Played::check`]): its record, its events, its end.
 
+mod budgets;
 mod decide;
 mod input;
 mod interrupt;
+mod limits;
 mod memory;
 mod order;
 mod outcomes;
 mod record;
+mod rework;
 mod rig;
 mod spend;

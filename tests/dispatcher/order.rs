@@ -88,7 +88,7 @@ proptest! {
         prop_assert_eq!(one.status(), two.status());
         for at in 0..nodes.len() {
             let id = NodeId::new(format!("n{at}")).unwrap();
-            let sources: [Option<Source>; 2] = [&one, &two].map(|played| played.engine().source(&id));
+            let sources: [Option<Source>; 2] = [&one, &two].map(|played| played.engine().source(&id, 1));
             prop_assert_eq!(&sources[0], &sources[1], "what {} starts from", id);
         }
     }

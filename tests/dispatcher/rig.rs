@@ -40,7 +40,11 @@ impl World for AllImages {
         runners::built_in().iter().map(|runner| runner.name().to_owned()).collect()
     }
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
-        runners::find(name).map(|runner| RunnerFacts { agent: runner.kind() == Kind::Agent, refused: None })
+        runners::find(name).map(|runner| RunnerFacts {
+            agent: runner.kind() == Kind::Agent,
+            refused: None,
+            metering: runner.metering(),
+        })
     }
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
         runners::find(runner).map_or(Ok(()), |runner| runner.route(model))
@@ -57,11 +61,12 @@ impl World for AllImages {
 pub struct Rig {
     pub plan: Plan,
     pub dag: Dag,
-    pub scripts: HashMap<NodeId, Script>,
+    pub scripts: HashMap<NodeId, Vec<Script>>,
     pub jobs: usize,
     pub fail_fast: bool,
     pub active: Vec<bool>,
     pub log_max: u64,
+    pub max_wait: Option<Duration>,
     pub warnings: Vec<String>,
     pub state: State,
     pub shelf: Memory,
@@ -92,6 +97,7 @@ pub fn whole(text: &str) -> Rig {
         fail_fast: false,
         active,
         log_max: 1 << 20,
+        max_wait: None,
         warnings: Vec::new(),
         state: State::default(),
         shelf: Memory::default(),
@@ -139,9 +145,14 @@ pub fn endless() -> Script {
 }
 
 impl Rig {
-    pub fn script(mut self, node: &str, script: Script) -> Self {
+    pub fn script(self, node: &str, script: Script) -> Self {
+        self.scripts(node, vec![script])
+    }
+
+    /// One for each attempt; the last one also for all that follow.
+    pub fn scripts(mut self, node: &str, scripts: Vec<Script>) -> Self {
         assert!(self.plan.nodes.iter().any(|known| known.id.as_str() == node), "no node {node}");
-        self.scripts.insert(id(node), script);
+        self.scripts.insert(id(node), scripts);
         self
     }
 
@@ -185,6 +196,7 @@ impl Rig {
             image: format!("kew-{}:latest", node.runner),
             image_id: format!("sha256:{}", node.runner),
             credentials: Vec::new(),
+            bills: node.runner.clone(),
             network: if node.network_none { Network::None } else { Network::Allowlist },
             allow: Vec::new(),
             idle: None,
@@ -202,6 +214,8 @@ impl Rig {
             limits: Limits { pids: 64, memory: 1, cpus: 1.0, tmp_size: 1, home_size: 1, file_size: 1 },
             log_max: self.log_max,
             grace: Duration::from_secs(5),
+            max_wait: self.max_wait,
+            backoff: Duration::from_millis(2),
             network: Network::Allowlist,
             warnings: self.warnings.clone(),
         };

@@ -15,6 +15,7 @@ mod network;
 mod origins;
 mod own;
 mod rig;
+mod rounds;
 mod strangers;
 mod stream;
 mod up;

@@ -4,10 +4,14 @@ use std::collections::BTreeSet;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use kew::egress::{self, Host};
-use kew::plan::world::{ImageGap, PromptFault, RunnerFacts, World};
+use kew::plan::world::{ImageGap, Metering, PromptFault, RunnerFacts, World};
 
-/// `hermes` has no image, `lemonade` is refused, `rust` is the only toolchain and has images for `shell` and `claude-code`.
+/// `hermes` has no image and an unknown cost, `lemonade` is refused, `rust` is the only toolchain and has images for `shell` and `claude-code`.
 pub struct TestWorld;
+
+fn facts(agent: bool, refused: Option<String>, metering: Metering) -> Option<RunnerFacts> {
+    Some(RunnerFacts { agent, refused, metering })
+}
 
 impl World for TestWorld {
     fn runners(&self) -> Vec<String> {
@@ -16,12 +20,14 @@ impl World for TestWorld {
 
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
         match name {
-            "claude-code" | "opencode" | "hermes" => Some(RunnerFacts { agent: true, refused: None }),
+            "claude-code" => facts(true, None, Metering::AtEnd),
+            "opencode" => facts(true, None, Metering::Steps),
+            "hermes" => facts(true, None, Metering::Unknown),
             "lemonade" => {
                 let why = "it is a local model server and declares no credential for a container".to_string();
-                Some(RunnerFacts { agent: true, refused: Some(why) })
+                facts(true, Some(why), Metering::Steps)
             }
-            "shell" => Some(RunnerFacts { agent: false, refused: None }),
+            "shell" => facts(false, None, Metering::Free),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use crate::{
         client::Docker,
         network::{self, LEASED},
     },
-    egress::{Asked, Host},
+    egress::{Dealings, Host},
 };
 
 /// The program in the gateway's image.
@@ -86,7 +86,7 @@ pub fn take(docker: &Docker, id: &str, hosts: &[Host]) -> Result<Lease, GatewayE
 }
 
 /// Takes the address back, with its connections; its container must be gone. Tells what was asked for and refused meanwhile.
-pub fn give_back(docker: &Docker, lease: &Lease) -> Asked {
+pub fn give_back(docker: &Docker, lease: &Lease) -> Dealings {
     let trouble = match control(docker, &["release", &lease.id, &lease.address]).as_deref() {
         Ok("released") => None,
         Ok(_) => Some(

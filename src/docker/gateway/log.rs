@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{GATEWAY, lease::Lease};
 use crate::{
     docker::client::{Docker, DockerError},
-    egress::{Asked, Refused, Why},
+    egress::{Dealings, Refused, Why},
 };
 
 /// Lines that are read at most; an agent that asks more often is told "at least".
@@ -17,13 +17,13 @@ const LINES: &str = "50000";
 const HOSTS: usize = 50;
 
 /// Reads the log of a lease that was given back.
-pub fn of(docker: &Docker, lease: &Lease) -> Result<Asked, DockerError> {
+pub fn of(docker: &Docker, lease: &Lease) -> Result<Dealings, DockerError> {
     let args = ["logs", "--since", &lease.since, "--tail", LINES, GATEWAY];
     let answer = docker.query(args).deadline(Duration::from_secs(60)).run()?;
     if !answer.ok() {
-        return Ok(Asked {
+        return Ok(Dealings {
             trouble: Some(format!("the gateway's log could not be read: {}", answer.stderr)),
-            ..Asked::default()
+            ..Dealings::default()
         });
     }
     // One server writes to stdout, the other to stderr; the engine keeps them apart.
@@ -53,7 +53,7 @@ fn lookup<'a>(line: &'a str, address: &str) -> Option<(&'a str, String)> {
     (source.trim() == address).then(|| (kind, name.to_ascii_lowercase()))
 }
 
-fn judge(connections: &str, lookups: &str, lease: &Lease) -> Asked {
+fn judge(connections: &str, lookups: &str, lease: &Lease) -> Dealings {
     // Times in the log are in milliseconds, cut.
     let since = lease.since.parse::<f64>().unwrap_or(0.0) - 0.002;
     let mut refused: BTreeMap<(String, Option<u16>, Why), u32> = BTreeMap::new();
@@ -108,7 +108,7 @@ fn judge(connections: &str, lookups: &str, lease: &Lease) -> Asked {
         .collect();
     hosts.sort_by_key(|host| std::cmp::Reverse((host.last, host.times)));
     hosts.truncate(HOSTS);
-    Asked { refused: hosts, reached, trouble: None }
+    Dealings { refused: hosts, reached, trouble: None }
 }
 
 /// The name if it looks like one; else nothing.

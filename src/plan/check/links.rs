@@ -20,15 +20,18 @@ const POINTED_AT: usize = 8;
 pub(super) struct Links {
     pub needs: Vec<Vec<NodeIx>>,
     pub reviews: Vec<Option<NodeIx>>,
+    /// Which nodes somebody reviews.
+    pub reviewed: Vec<bool>,
 }
 
 impl<'p> Checker<'p> {
     pub(super) fn links(&mut self) -> Links {
         let entries = self.entries;
-        Links {
-            needs: entries.iter().map(|entry| self.needs(entry)).collect(),
-            reviews: entries.iter().map(|entry| self.reviews(entry)).collect(),
-        }
+        let needs = entries.iter().map(|entry| self.needs(entry)).collect();
+        let reviews: Vec<Option<NodeIx>> = entries.iter().map(|entry| self.reviews(entry)).collect();
+        let mut reviewed = vec![false; entries.len()];
+        reviews.iter().flatten().for_each(|subject| reviewed[*subject] = true);
+        Links { needs, reviews, reviewed }
     }
 
     fn needs(&mut self, entry: &'p RawEntry) -> Vec<NodeIx> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Checker, is_reviewer, setting};
+use super::{Checker, is_reviewer, links::Links, setting};
 use crate::{
     name::EpicName,
     plan::{
@@ -11,12 +11,18 @@ use crate::{
             RawEntry, RawEpic, RawNode,
             read::{At, Int},
         },
-        spec::{Commits, VerdictBy},
+        spec::{Commits, NodeIx, VerdictBy},
     },
     units::parse_duration,
 };
 
 const MAX_PARALLEL: i64 = 1024;
+/// How often something is done again at most.
+const MAX_AGAIN: i64 = 10;
+
+fn in_bounds(number: &At<Int>) -> Option<u32> {
+    u32::try_from(number.value.0).ok().filter(|number| i64::from(*number) <= MAX_AGAIN)
+}
 
 impl Checker<'_> {
     pub(super) fn epic_name(&mut self, epic: &At<RawEpic>) -> Option<EpicName> {
@@ -70,26 +76,61 @@ impl Checker<'_> {
 
     /// What is wrong with a default is told even if no node takes it.
     pub(super) fn check_defaults(&mut self) {
-        self.time(self.defaults.timeout.as_ref());
+        self.time(self.defaults.timeout.as_ref(), "timeout");
+        self.default_caps();
+        self.few(self.defaults.retries.as_ref(), "retries");
+        self.few(self.defaults.rework.as_ref(), "rework");
         self.clean_text(self.defaults.model.as_ref(), "model");
         self.clean_text(self.defaults.toolchain.as_ref(), "toolchain");
     }
 
     pub(super) fn timeout(&mut self, raw: &RawNode) -> Option<Duration> {
         match &raw.timeout {
-            Some(own) => self.time(Some(own)),
+            Some(own) => self.time(Some(own), "timeout"),
             None => self.defaults.timeout.as_ref().and_then(|at| parse_duration(&at.value).ok()),
         }
     }
 
-    fn time(&mut self, text: Option<&At<String>>) -> Option<Duration> {
+    pub(super) fn retries(&mut self, raw: &RawNode) -> u32 {
+        let own = self.few(raw.retries.as_ref(), "retries");
+        own.or(self.defaults.retries.as_ref().and_then(in_bounds)).unwrap_or_default()
+    }
+
+    /// A default is for the nodes that have reviewers; on a node of its own without any it is a mistake.
+    pub(super) fn rework(&mut self, ix: NodeIx, entry: &RawEntry, links: &Links) -> u32 {
+        let raw = &entry.node.value;
+        let reviewed = links.reviewed[ix];
+        if let Some(own) = raw.rework.as_ref().filter(|own| own.value.0 > 0 && !reviewed)
+            // What could not be read may be the review of this node.
+            && !self.entries.iter().any(|entry| entry.node.value.unread.contains(&"reviews"))
+        {
+            let message = format!("`rework` on node `{}`, which nobody reviews", entry.id);
+            let problem = Problem::new(Code::ReworkWithoutReviewer, own.key, message);
+            self.findings.push(problem.help("add a node with `reviews` of it, or remove `rework`"));
+        }
+        let own = self.few(raw.rework.as_ref(), "rework");
+        let rework = own.or(self.defaults.rework.as_ref().and_then(in_bounds)).unwrap_or_default();
+        if reviewed { rework } else { 0 }
+    }
+
+    fn few(&mut self, number: Option<&At<Int>>, key: &str) -> Option<u32> {
+        let number = number?;
+        if let Some(few) = in_bounds(number) {
+            return Some(few);
+        }
+        let message = format!("`{key}` is {}, not between 0 and {MAX_AGAIN}", number.value.0);
+        self.findings.push(Problem::new(Code::BadNumber, number.span, message));
+        None
+    }
+
+    pub(super) fn time(&mut self, text: Option<&At<String>>, key: &str) -> Option<Duration> {
         let text = text?;
         let message = match parse_duration(&text.value) {
             Ok(time) if time.is_zero() => {
-                "`timeout` is zero: leave it out for no limit of the node's own".to_string()
+                format!("`{key}` is zero: leave it out for no limit")
             }
             Ok(time) => return Some(time),
-            Err(bad) => format!("`timeout` cannot be read: `{}` {bad}", text.value),
+            Err(bad) => format!("`{key}` cannot be read: `{}` {bad}", text.value),
         };
         self.findings.push(Problem::new(Code::BadDuration, text.span, message));
         None

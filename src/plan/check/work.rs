@@ -10,7 +10,7 @@ use crate::{
     plan::{
         error::{Code, Problem, Span},
         raw::RawEntry,
-        world::{ImageGap, RunnerFacts, World},
+        world::{ImageGap, Metering, RunnerFacts, World},
     },
     text::list,
 };
@@ -35,6 +35,7 @@ pub(super) struct Work {
     pub agent: bool,
     pub model: Option<String>,
     pub toolchain: Option<String>,
+    pub metering: Metering,
 }
 
 impl<'p> Checker<'p> {
@@ -61,6 +62,7 @@ impl<'p> Checker<'p> {
         Some(Work {
             runner: runner.at.value.clone(),
             agent: facts.agent,
+            metering: facts.metering,
             model,
             toolchain: toolchain.map(|toolchain| toolchain.at.value.clone()),
         })

@@ -50,6 +50,10 @@ pub trait Read: Sized {
 #[derive(Debug, Clone, Copy)]
 pub struct Int(pub i64);
 
+/// A number, whole or not; never infinite.
+#[derive(Debug, Clone, Copy)]
+pub struct Num(pub f64);
+
 /// A list of texts, each with its place.
 #[derive(Debug, Clone)]
 pub struct List(pub Vec<(String, Span)>);
@@ -216,6 +220,25 @@ impl Read for Int {
     }
 }
 
+impl Read for Num {
+    fn read(value: &Spanned<DeValue<'_>>, path: &Path<'_>, reader: &mut Reader) -> Option<Self> {
+        let text = match value.get_ref() {
+            DeValue::Integer(whole) if whole.radix() == 10 => whole.as_str(),
+            DeValue::Float(float) => float.as_str(),
+            _ => {
+                reader.wrong_type(value, path, "a number");
+                return None;
+            }
+        };
+        let number = text.parse().ok().filter(|number: &f64| number.is_finite()).map(Self);
+        if number.is_none() {
+            let message = format!("`{}` is out of range", path.text());
+            reader.problems.push(Problem::new(Code::BadNumber, value.span().into(), message));
+        }
+        number
+    }
+}
+
 impl Read for List {
     fn read(value: &Spanned<DeValue<'_>>, path: &Path<'_>, reader: &mut Reader) -> Option<Self> {
         let Some(array) = value.get_ref().as_array() else {
@@ -289,6 +312,20 @@ impl JsonSchema for Int {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "integer" })
+    }
+}
+
+impl JsonSchema for Num {
+    fn schema_name() -> Cow<'static, str> {
+        "Num".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "exclusiveMinimum": 0 })
     }
 }
 

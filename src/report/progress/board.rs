@@ -27,6 +27,8 @@ pub struct Board {
     running: Vec<Running>,
     cost_usd: Option<f64>,
     at_least: bool,
+    /// Credentials that wait for the reset of their limit, and until when.
+    paused: Vec<(String, Millis)>,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,14 @@ impl Board {
                 self.at_least |= *cost_source == CostSource::Unknown;
             }
             RunEvent::NodeHeld { node, .. } => self.set(node, NodeState::Held),
+            RunEvent::Paused { credential, until, .. } => {
+                let credential = inert(credential).into_owned();
+                self.paused.retain(|(known, _)| *known != credential);
+                self.paused.push((credential, *until));
+            }
+            RunEvent::RoundStarted { again, .. } => {
+                again.iter().for_each(|node| self.set(node, NodeState::Waiting));
+            }
             RunEvent::NodeSkipped { node, .. } => self.set(node, NodeState::Skipped),
             _ => {}
         }
@@ -105,6 +115,8 @@ impl Board {
             Some(sum) => parts.push(usd_sum(Some(sum), unknown)),
         }
         parts.extend(self.started.map(|started| duration(now - started)));
+        let paused = self.paused.iter().filter(|(_, until)| *until > now);
+        parts.extend(paused.map(|(name, until)| format!("{name} paused for {}", duration(until - now))));
         parts.join(", ")
     }
 

@@ -20,7 +20,7 @@ use crate::{
         gateway::lease,
         sealed::{Access as SealedAccess, Sealed, run_sealed},
     },
-    egress::Asked,
+    egress::Dealings,
     git::{
         beneath::{ReadFault, read_beneath},
         collect,
@@ -55,7 +55,7 @@ pub(super) struct Contest {
     pub before: Option<Heads>,
     pub control: Arc<Control>,
     /// What it asked the gateway for, once it is over.
-    pub egress: Asked,
+    pub egress: Dealings,
 }
 
 impl Drop for Contest {
@@ -83,7 +83,7 @@ impl Attempt for Contest {
         Ok(end)
     }
 
-    fn egress(&mut self) -> Asked {
+    fn egress(&mut self) -> Dealings {
         std::mem::take(&mut self.egress)
     }
 

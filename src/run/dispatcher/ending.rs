@@ -11,8 +11,7 @@ use crate::{
     record::NodeState,
     run::node::Report,
     sched::End,
-    stream::CostSource,
-    verdict::Judged,
+    verdict::{Judged, Opinion},
 };
 
 impl Dispatcher<'_> {
@@ -60,39 +59,6 @@ impl Dispatcher<'_> {
             }));
         }
     }
-
-    /// A reviewer asks for changes and no round is left for them: the subject waits for a person.
-    pub(super) fn hold_subject(
-        &mut self,
-        reviewer: NodeIx,
-        subject: NodeIx,
-        report: &Report,
-        follow: &mut Vec<Action>,
-    ) {
-        let summary = report.verdict.as_ref().map(|(judged, _)| judged.summary()).unwrap_or_default();
-        let reason = format!("`{}` asks for changes: {summary}", self.plan.nodes[reviewer].id);
-        self.live[reviewer].reason = Some(format!("asks for changes: {summary}"));
-        let joined = match (self.sched.state(subject), self.live[subject].reason.take()) {
-            (NodeState::Held, Some(before)) => format!("{before}; {reason}"),
-            _ => reason,
-        };
-        self.sched.hold(subject);
-        self.live[subject].reason = Some(joined.clone());
-        follow.push(Action::Node { node: subject, state: NodeState::Held, reason: joined.clone() });
-        let id = self.plan.nodes[subject].id.clone();
-        follow.push(Action::Tell(RunEvent::NodeHeld { node: id, reason: joined }));
-    }
-
-    pub(super) fn add_up(&mut self, report: &Report) {
-        if let Some(tokens) = report.account.tokens() {
-            *self.tokens.get_or_insert_default() += tokens;
-        }
-        if let Some(usd) = report.cost_usd() {
-            *self.cost_usd.get_or_insert(0.0) += usd;
-        }
-        // An attempt whose container never ran spent nothing.
-        self.cost_at_least |= report.ran && report.cost_source() == CostSource::Unknown;
-    }
 }
 
 /// A reviewer that voted neither way never counts as passed, whatever else was said.
@@ -106,6 +72,14 @@ pub(super) fn fail_closed(report: &mut Report) {
         None => "missing: no verdict was read".to_owned(),
     };
     report.outcome = Outcome::new(Kind::Held, reason);
+}
+
+/// What a reviewer asks for.
+pub(super) fn asks(report: &Report) -> Option<Opinion> {
+    match &report.verdict {
+        Some((Judged::RequestChanges(opinion), _)) => Some(opinion.clone()),
+        _ => None,
+    }
 }
 
 pub(super) fn end_of(report: &Report) -> End {

@@ -18,7 +18,7 @@ use Socket qw(inet_aton inet_ntoa);
 my $run = '/run/kew';
 my $map = "$run/allow.map";
 # A lease whose container does not exist is taken back after so many seconds: its owner has gone.
-my $stale = 600;
+my $stale = 180;
 
 sub fail { print STDERR "@_\n"; exit 1 }
 

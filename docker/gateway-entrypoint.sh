@@ -3,10 +3,11 @@
 # memory: a gateway that starts, or starts again, allows nothing to anybody until kew says so.
 #
 # environment: KEW_GATEWAY_IP     its address on the internal network; it listens nowhere else
+#              KEW_GATEWAY_NET    that network
 #              KEW_GATEWAY_PORTS  TCP ports for TLS, separated by spaces
 set -euo pipefail
 
-: "${KEW_GATEWAY_IP:?}" "${KEW_GATEWAY_PORTS:?}"
+: "${KEW_GATEWAY_IP:?}" "${KEW_GATEWAY_NET:?}" "${KEW_GATEWAY_PORTS:?}"
 readonly run=/run/kew
 umask 077
 mkdir -p "$run/leases"
@@ -44,8 +45,8 @@ resolvers engine
 defaults
     mode tcp
     timeout connect 10s
-    timeout client 15m
-    timeout server 15m
+    timeout client 1h
+    timeout server 1h
     timeout client-fin 30s
     timeout server-fin 30s
     log global
@@ -70,8 +71,8 @@ $binds
     tcp-request content set-var(sess.verdict) str(unresolved)
     tcp-request content do-resolve(sess.ip,engine,ipv4) var(sess.to)
     tcp-request content reject unless { var(sess.ip) -m found }
-    # The gateway itself, by whatever name, is no destination.
-    tcp-request content reject if { var(sess.ip) -m ip $KEW_GATEWAY_IP 127.0.0.0/8 169.254.0.0/16 0.0.0.0/8 224.0.0.0/3 }
+    # The inner network, this container and the metadata service, by whatever name, are no destinations.
+    tcp-request content reject if { var(sess.ip) -m ip $KEW_GATEWAY_NET 127.0.0.0/8 169.254.0.0/16 0.0.0.0/8 224.0.0.0/3 }
     tcp-request content set-dst var(sess.ip)
     tcp-request content set-var(sess.verdict) str(allowed)
     default_backend hosts

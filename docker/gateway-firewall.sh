@@ -61,6 +61,11 @@ set_all() {
 }
 
 check_all() {
+    # Packets between containers of one bridge pass the tables only with this; docker sets it where it separates containers.
+    if [ "$(cat /proc/sys/net/bridge/bridge-nf-call-iptables 2>/dev/null)" != 1 ]; then
+        echo "net.bridge.bridge-nf-call-iptables is not 1 on the engine's host, so containers are not kept apart" >&2
+        return 1
+    fi
     [ "$(four -S "$chain" 2>/dev/null | grep -c '^-A')" = "$(rules | wc -l)" ] || return 1
     rules | while read -r line; do four -C "$chain" $line 2>/dev/null || return 1; done
     jumps | while read -r line; do four -C $line 2>/dev/null || return 1; done

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use super::{
     argv::{ALLOWLIST_NETWORK, GATEWAY_ADDRESS},
     client::{Docker, DockerError, Engine},
-    network::{self, NetworkError, OUTER_NETWORK},
+    network::{self, NetworkError, OUTER_NETWORK, SUBNET},
 };
 use crate::egress::TLS_PORT;
 
@@ -184,6 +184,7 @@ fn create_argv(image: &str, ports: &BTreeSet<u16>) -> Vec<String> {
     argv.extend(["--sysctl", "net.ipv4.ip_unprivileged_port_start=0"].map(String::from));
     argv.extend(["--network", ALLOWLIST_NETWORK, "--ip", GATEWAY_ADDRESS].map(String::from));
     argv.extend(["--env".to_owned(), format!("KEW_GATEWAY_IP={GATEWAY_ADDRESS}")]);
+    argv.extend(["--env".to_owned(), format!("KEW_GATEWAY_NET={SUBNET}")]);
     let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
     argv.extend(["--env".to_owned(), format!("{PORTS}={}", ports.join(" "))]);
     argv.push(image.to_owned());
@@ -348,6 +349,6 @@ mod tests {
 
     #[test]
     fn the_gateway_is_as_hardened_as_an_agent() {
-        insta::assert_snapshot!(create_argv("sha256:1", &BTreeSet::from([443, 8443])).join(" "), @"create --name kew-gateway --label kew.gateway=1 --init --restart unless-stopped --pull never --read-only --tmpfs /run/kew:mode=0700,uid=65534,gid=65534,size=64m --cap-drop ALL --security-opt no-new-privileges --pids-limit 128 --memory 256m --memory-swap 256m --log-driver json-file --log-opt max-size=10m --log-opt max-file=2 --sysctl net.ipv4.ip_forward=0 --sysctl net.ipv4.ip_unprivileged_port_start=0 --network kew-allowlist --ip 172.31.248.2 --env KEW_GATEWAY_IP=172.31.248.2 --env KEW_GATEWAY_PORTS=443 8443 sha256:1");
+        insta::assert_snapshot!(create_argv("sha256:1", &BTreeSet::from([443, 8443])).join(" "), @"create --name kew-gateway --label kew.gateway=1 --init --restart unless-stopped --pull never --read-only --tmpfs /run/kew:mode=0700,uid=65534,gid=65534,size=64m --cap-drop ALL --security-opt no-new-privileges --pids-limit 128 --memory 256m --memory-swap 256m --log-driver json-file --log-opt max-size=10m --log-opt max-file=2 --sysctl net.ipv4.ip_forward=0 --sysctl net.ipv4.ip_unprivileged_port_start=0 --network kew-allowlist --ip 172.31.248.2 --env KEW_GATEWAY_IP=172.31.248.2 --env KEW_GATEWAY_NET=172.31.248.0/22 --env KEW_GATEWAY_PORTS=443 8443 sha256:1");
     }
 }

@@ -56,8 +56,10 @@ pub fn set(docker: &Docker, image: &str) -> Result<bool, GatewayError> {
         return Ok(false);
     }
     match call(docker, image, "set")? {
-        (0, _) if check(docker, image)? => Ok(true),
-        (0, _) => Err(GatewayError::Firewall("they are not there afterwards".to_owned())),
+        (0, _) => match call(docker, image, "check")? {
+            (0, _) => Ok(true),
+            (_, why) => Err(GatewayError::Firewall(format!("they do not hold once they are set: {why}"))),
+        },
         (NO_CHAIN, _) => Err(GatewayError::Firewall(
             "the engine's host has no chain DOCKER-USER; kew knows engines that use iptables".to_owned(),
         )),

@@ -5,6 +5,7 @@
 mod check;
 mod credentials;
 mod dry_run;
+mod egress;
 mod history;
 mod places;
 mod rig;

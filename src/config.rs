@@ -4,10 +4,12 @@
 //! set, and words the errors; `map` adds to a person's file. Invariant: a repository can narrow, never open.
 
 pub mod caps;
+mod checkout;
 mod layers;
 pub mod map;
+mod policy;
 
-pub use self::{caps::Policy, layers::Layers};
+pub use self::{checkout::Checkout, layers::Layers, policy::Policy};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,7 +55,10 @@ pub struct Settings {
     /// Where kew keeps what it knows.
     #[serde(default)]
     pub state: State,
-    /// What nobody may choose, whatever else is set. Not from a repository's file.
+    /// What a checkout holds.
+    #[serde(default)]
+    pub checkout: Checkout,
+    /// Which commits are held for a person, and what nobody may choose, whatever else is set. Not from a repository's file.
     #[serde(default)]
     pub policy: Policy,
     /// Kew's own runners and those above.
@@ -225,6 +230,7 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "raise them: an agent needs some hundred processes and some GiB",
         ));
     }
+    settings.policy.check()?;
     for (runner, name) in &settings.credentials {
         check_credential(&settings.registry, runner, name)?;
     }
@@ -300,6 +306,20 @@ fn image_name(image: &str) -> bool {
 }
 
 impl Settings {
+    /// The settings that a run was started with, from their record.
+    pub fn thaw(json: &str) -> Result<Self, SettingsError> {
+        let unreadable = |why: String| {
+            SettingsError::new(
+                format!("the settings on record cannot be read: {why}"),
+                "the run was recorded by another version of kew; start a new one",
+            )
+        };
+        let mut settings: Self = serde_json::from_str(json).map_err(|error| unreadable(error.to_string()))?;
+        settings.registry = registry(&settings.runners)?;
+        check(&settings)?;
+        Ok(settings)
+    }
+
     /// The names of the credentials that a runner is given: the chosen one, else all that it knows.
     pub fn credentials(&self, runner: &dyn Runner) -> Vec<EnvName> {
         let chosen = self.credentials.get(runner.name()).map(String::as_str);

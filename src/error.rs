@@ -189,7 +189,13 @@ impl From<WorkspaceError> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::infrastructure(error.to_string())
+        match &error {
+            // What was asked for is not there; nothing is wrong with the state.
+            StoreError::NoRun { .. } | StoreError::Ambiguous { .. } => {
+                Self::usage(error.to_string()).help("`kew runs` lists them")
+            }
+            _ => Self::infrastructure(error.to_string()),
+        }
     }
 }
 

@@ -48,6 +48,21 @@ pub enum RunEvent {
         /// `allowlist`, `open` or `none`.
         network: String,
     },
+    /// A run that had ended, or whose kew died, goes on.
+    RunResumed {
+        /// The epic.
+        epic: String,
+        /// The pinned base commit.
+        base: String,
+        /// The nodes that are part of this run, in plan order.
+        nodes: Vec<NodeId>,
+        /// How many run at once.
+        max_parallel: usize,
+        /// `allowlist`, `open` or `none`.
+        network: String,
+        /// The nodes that have passed and are kept.
+        kept: Vec<NodeId>,
+    },
     /// Something that a person should know, but that changes nothing.
     Warning {
         /// What.

@@ -38,6 +38,19 @@ pub struct RunStart {
     pub started: Millis,
     /// Every node of the run in plan order.
     pub nodes: Vec<NodeStart>,
+    /// The prompt files that its plan names.
+    pub prompts: Vec<FrozenPrompt>,
+}
+
+/// A prompt file, when its run starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrozenPrompt {
+    /// The path as the plan names it.
+    pub asked: String,
+    /// The file, relative to the repository.
+    pub path: String,
+    /// What it said.
+    pub text: String,
 }
 
 /// A node, when its run starts.

@@ -33,6 +33,11 @@ impl Default for Rounds {
 }
 
 impl Rounds {
+    /// The rounds of a subject that is in round `number`, of which the one before ended with `asked`.
+    pub fn resumed(number: u32, asked: &[Asked]) -> Self {
+        Self { number, before: (number > 1).then(|| said(asked)) }
+    }
+
     /// The round that is under way, from 1.
     pub fn number(&self) -> u32 {
         self.number

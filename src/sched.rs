@@ -185,9 +185,8 @@ impl Sched {
             self.ready.remove(&node);
         }
         for &node in &all {
-            let missing = self.waits.on[node].iter().filter(|wait| !self.is_satisfied(wait.node)).count();
-            self.missing[node] = missing;
-            if missing == 0 {
+            self.missing[node] = self.unsatisfied(node);
+            if self.missing[node] == 0 {
                 self.ready.insert(node);
             }
         }
@@ -200,6 +199,28 @@ impl Sched {
         if self.states[node] == NodeState::Passed {
             self.states[node] = NodeState::Held;
         }
+    }
+
+    /// Puts every node where it stands, before anything has started; `asks` are reviewers that ask for changes. Gives the
+    /// nodes that are skipped by those that failed. Running and skipped nodes count as waiting.
+    pub fn restore(&mut self, states: &[NodeState], asks: &[bool]) -> Vec<Skip> {
+        for node in self.nodes().collect::<Vec<_>>() {
+            self.states[node] = match states[node] {
+                NodeState::Running | NodeState::Skipped => NodeState::Waiting,
+                state => state,
+            };
+            self.changes_requested[node] = asks[node];
+        }
+        self.ready.clear();
+        for node in self.nodes().collect::<Vec<_>>() {
+            self.missing[node] = self.unsatisfied(node);
+            if self.missing[node] == 0 && self.states[node] == NodeState::Waiting {
+                self.ready.insert(node);
+            }
+        }
+        let closed = |node: &NodeIx| matches!(self.states[*node], NodeState::Failed | NodeState::Cancelled);
+        let closed: Vec<NodeIx> = self.nodes().filter(closed).collect();
+        closed.into_iter().flat_map(|node| self.close(node)).collect()
     }
 
     /// Nothing starts any more; what runs goes on.
@@ -259,6 +280,10 @@ impl Sched {
 
     fn is_satisfied(&self, node: NodeIx) -> bool {
         self.states[node] == NodeState::Passed && !self.changes_requested[node]
+    }
+
+    fn unsatisfied(&self, node: NodeIx) -> usize {
+        self.waits.on[node].iter().filter(|wait| !self.is_satisfied(wait.node)).count()
     }
 
     fn satisfied(&mut self, node: NodeIx) {

@@ -117,6 +117,10 @@ pub enum SidecarFault {
     Planted,
     /// More than one candidate.
     Ambiguous,
+    /// None where it should be, and too much below to look at all of it.
+    Unsearched,
+    /// Where it should be is none, but a file whose name differs in case only.
+    Disguised(String),
     /// It could not be read; why.
     Unreadable(String),
     /// The script whose exit status is the verdict ended with a status that is none.
@@ -217,6 +221,14 @@ impl From<SidecarFault> for Held {
                 Self::new("planted", "the reviewed commit has a verdict file in it already")
             }
             SidecarFault::Ambiguous => Self::new("ambiguous", "there is more than one verdict file"),
+            SidecarFault::Unsearched => Self::new(
+                "unsearched",
+                "the reviewer wrote no verdict where it should be, and the checkout has too much in it to look elsewhere",
+            ),
+            SidecarFault::Disguised(path) => Self::new(
+                "planted",
+                format!("`{}` is named like a verdict file, but for its case", quote(&path)),
+            ),
             SidecarFault::Unreadable(why) => {
                 Self::new("unreadable", format!("the verdict file could not be read: {why}"))
             }

@@ -77,6 +77,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         backoff: Duration::from_millis(1),
         network: Network::None,
         warnings: Vec::new(),
+        past: None,
     };
     store
         .run_started(&kew::record::RunStart {
@@ -90,6 +91,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
             network: "none".into(),
             owner: "me".into(),
             started: 1,
+            prompts: Vec::new(),
             nodes: vec![kew::record::NodeStart {
                 node: NodeId::new("a").unwrap(),
                 runner: "opencode".into(),

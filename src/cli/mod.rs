@@ -36,6 +36,8 @@ struct Cli {
 enum Command {
     /// Carry out an epic plan.
     Run(RunArgs),
+    /// Go on with a run that ended early, was stopped, or whose kew died: what passed is kept.
+    Resume(ResumeArgs),
     /// Check plans; reads files only.
     Check(CheckArgs),
     /// List the runs of this repository.
@@ -95,6 +97,30 @@ struct RunArgs {
     fail_fast: bool,
     /// The longest pause for a provider's rate limit, as in `90s`, `15m` or `2h`; a longer one ends the run with exit code 5.
     /// Default: any, and 15m where `CI` is set.
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::units::parse_duration(text))]
+    max_wait: Option<std::time::Duration>,
+    /// `json`: one versioned event per line on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct ResumeArgs {
+    /// A run's id, the beginning of one, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Nodes to do again, with all that is behind them; `failed` = all that failed. Without it failed nodes stay so.
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    retry: Vec<String>,
+    /// How many nodes run at once; default: the plan's `max_parallel`, else 4.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Start nothing more after the first failure; what runs is let finish.
+    #[arg(long)]
+    fail_fast: bool,
+    /// The longest pause for a provider's rate limit; a longer one ends the run with exit code 5.
     #[arg(long, value_name = "TIME", value_parser = |text: &str| crate::units::parse_duration(text))]
     max_wait: Option<std::time::Duration>,
     /// `json`: one versioned event per line on stdout.
@@ -290,6 +316,7 @@ pub fn main() -> u8 {
     };
     let done = match cli.command {
         Command::Run(args) => run::run(&args),
+        Command::Resume(args) => run::resume(&args),
         Command::Check(args) => check::check(&args),
         Command::Runs(args) => history::runs(&args),
         Command::Show(args) => history::show(&args),

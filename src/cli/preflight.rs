@@ -183,6 +183,25 @@ pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) 
     Ok(())
 }
 
+/// The images of a run that goes on: the very ones that it began with.
+pub fn check_images(docker: &Docker, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
+    let used = nodes.iter().zip(active).filter(|(_, active)| **active).map(|(node, _)| node);
+    let ids: BTreeMap<&str, &str> =
+        used.filter_map(|node| Some((node.image_id.as_deref()?, node.image.as_str()))).collect();
+    let mut gone = Vec::new();
+    for (id, image) in ids {
+        if docker.image_id(id)?.is_none() {
+            gone.push(image);
+        }
+    }
+    if !gone.is_empty() {
+        let what = text::list(gone, "and");
+        return Err(Failure::infrastructure(format!("the image that the run began with is gone: {what}"))
+            .help("a run goes on with the very images of its start; start a new run"));
+    }
+    Ok(())
+}
+
 /// kew's own helper image.
 pub fn collector_id(docker: &Docker, settings: &Settings) -> Result<String, Failure> {
     let image = &settings.sandbox.collector;

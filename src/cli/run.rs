@@ -3,8 +3,10 @@
 //! Invariants: the lock comes before anything that another kew could take for a leftover; the watchdog before the first
 //! container; what was made for the run is gone at its end, whatever the end was.
 
+mod base;
 mod frozen;
 mod leftovers;
+mod resume;
 mod warnings;
 
 use std::{
@@ -14,10 +16,12 @@ use std::{
     time::Duration,
 };
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 
+pub use self::resume::resume;
 use self::{
-    leftovers::{Cleaner, reap},
+    leftovers::{Cleaner, leftovers_of, reap},
+    resume::GoesOn,
     warnings::warnings,
 };
 use super::{
@@ -34,9 +38,9 @@ use crate::{
     git::{
         access::{Access, grant},
         base::UserRepo,
-        collect::CollectLimits,
         mirror::Mirror,
         refs,
+        tree::Tree,
     },
     name::{CommitId, EnvName, RunId},
     process::query::RunAs,
@@ -82,14 +86,42 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let resolved = preflight::resolve(&checked.plan, &settings, |name| std::env::var_os(name))?;
     let repo = UserRepo::open(args.repo.repo.as_deref())?;
     let base = repo.resolve(checked.plan.epic.base.as_deref())?;
-    let warnings = warnings(&repo, &settings, &resolved, &active)?;
-    let ready = Ready { args, settings, checked, active, jobs, resolved, repo, base, warnings };
-    if args.dry_run { ready.dry() } else { ready.real() }
+    let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
+    let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
+    warnings.extend(said);
+    let options = Options {
+        plan: args.plan.clone(),
+        format: args.format,
+        fail_fast: args.fail_fast,
+        max_wait: args.max_wait,
+    };
+    let ready = Ready {
+        options,
+        settings,
+        checked,
+        active,
+        jobs,
+        resolved,
+        repo,
+        base,
+        tree,
+        warnings,
+        goes_on: None,
+    };
+    if args.dry_run { ready.dry(args.resolve) } else { ready.real() }
+}
+
+/// What the command line says of how a run is carried out.
+struct Options {
+    plan: Utf8PathBuf,
+    format: Format,
+    fail_fast: bool,
+    max_wait: Option<Duration>,
 }
 
 /// A run whose plan, settings and base are known.
-struct Ready<'a> {
-    args: &'a RunArgs,
+struct Ready {
+    options: Options,
     settings: Settings,
     checked: setting::Checked,
     active: Vec<bool>,
@@ -97,13 +129,16 @@ struct Ready<'a> {
     resolved: Vec<Resolved>,
     repo: UserRepo,
     base: CommitId,
+    tree: Tree,
     warnings: Vec<String>,
+    /// The run that goes on, if it is not a new one.
+    goes_on: Option<GoesOn>,
 }
 
-impl Ready<'_> {
-    fn dry(mut self) -> Result<u8, Failure> {
+impl Ready {
+    fn dry(mut self, resolve: bool) -> Result<u8, Failure> {
         let mut engine_cpus = None;
-        if self.args.resolve {
+        if resolve {
             // A folder of this process's own, gone at its end: nothing of the user's is written.
             let config = tempfile::tempdir().map_err(|error| Failure::infrastructure(error.to_string()))?;
             let docker = Docker::new(context::endpoint(|name| std::env::var_os(name))?, config.path());
@@ -115,7 +150,7 @@ impl Ready<'_> {
             self.warnings.extend(network::ready(&docker, &self.resolved, &self.active)?);
         }
         let shown = dry_run::dry_run(dry_run::Given {
-            path: &self.args.plan,
+            path: &self.options.plan,
             plan: &self.checked.plan,
             dag: &self.checked.dag,
             active: &self.active,
@@ -126,7 +161,7 @@ impl Ready<'_> {
             jobs: self.jobs,
             warnings: self.warnings,
         });
-        put(&shown.render(self.args.format));
+        put(&shown.render(self.options.format));
         Ok(0)
     }
 
@@ -134,10 +169,29 @@ impl Ready<'_> {
         preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
         let host = context::endpoint(|name| std::env::var_os(name))?;
         let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
-        let id = run_id()?;
+        let need = base::Need {
+            repo: &self.repo,
+            base: &self.base,
+            tree: &self.tree,
+            settings: &self.settings,
+            state: &state,
+            nodes: self.active.iter().filter(|active| **active).count(),
+            jobs: self.jobs,
+        };
+        self.warnings.extend(need.check_room()?);
+        let id = match &self.goes_on {
+            Some(goes_on) => goes_on.run.clone(),
+            None => run_id()?,
+        };
 
-        let lock = RunLock::try_take(&lock_path(&state, &id))?
-            .ok_or_else(|| Failure::infrastructure(format!("the lock of the new run `{id}` is taken")))?;
+        let lock = match &self.goes_on {
+            Some(_) => resume::lock(&lock_path(&state, &id), &id)?,
+            None => RunLock::try_take(&lock_path(&state, &id))?
+                .ok_or_else(|| Failure::infrastructure(format!("the lock of the new run `{id}` is taken")))?,
+        };
+        if let Some(goes_on) = &mut self.goes_on {
+            goes_on.read(&state, &self.checked.plan, &self.repo)?;
+        }
         let workspace =
             match Workspace::create(self.settings.sandbox.checkout_dir.as_deref(), &id, lock.path()) {
                 Ok(workspace) => workspace,
@@ -215,12 +269,19 @@ impl Ready<'_> {
     ) -> Result<(u8, bool), Failure> {
         let engine = docker.engine()?;
         preflight::check_engine(&engine, &self.settings)?;
-        preflight::resolve_images(docker, &mut self.resolved, &self.active)?;
+        match &self.goes_on {
+            None => preflight::resolve_images(docker, &mut self.resolved, &self.active)?,
+            Some(_) => preflight::check_images(docker, &self.resolved, &self.active)?,
+        }
         let collector = preflight::collector_id(docker, &self.settings)?;
         self.warnings.extend(network::ready(docker, &self.resolved, &self.active)?);
         let cleaner =
             Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
-        reap(self.settings.sandbox.checkout_dir.as_deref(), state, &cleaner);
+        let checkouts = self.settings.sandbox.checkout_dir.as_deref();
+        reap(checkouts, state, &cleaner);
+        if self.goes_on.is_some() {
+            leftovers_of(id, checkouts, state, workspace.root(), &cleaner)?;
+        }
         *clean = Some(cleaner);
 
         let register = watchdog.register();
@@ -240,9 +301,12 @@ impl Ready<'_> {
         let git = self.repo.context(&workspace.git())?;
         let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
         let mut store = Store::open(state)?;
-        store
-            .run_started(&self.start_row(id, labels))
-            .map_err(|error| Failure::infrastructure(error.to_string()))?;
+        match &self.goes_on {
+            None => store
+                .run_started(&self.start_row(id, labels))
+                .map_err(|error| Failure::infrastructure(error.to_string()))?,
+            Some(goes_on) => goes_on.reopen(&mut store, &labels.owner)?,
+        }
 
         let credentials: HashMap<EnvName, OsString> = self
             .resolved
@@ -263,7 +327,9 @@ impl Ready<'_> {
             access,
             credentials,
             register,
-            limits: CollectLimits::default(),
+            limits: self.settings.policy.limits(),
+            shape: self.settings.checkout.shape(),
+            depth: self.settings.checkout.depth,
             controls: Mutex::default(),
         }));
         if let Some(gap) = executor.caps().gaps().next() {
@@ -278,16 +344,17 @@ impl Ready<'_> {
             nodes: preflight::setups(&self.resolved, &self.settings.sandbox),
             active: self.active.clone(),
             jobs: self.jobs,
-            fail_fast: self.args.fail_fast,
+            fail_fast: self.options.fail_fast,
             limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
             log_max: self.settings.sandbox.log_max.bytes(),
             grace: Duration::from_secs(self.settings.sandbox.stop_grace),
             backoff: BACKOFF,
-            max_wait: self.args.max_wait.or(in_ci().then_some(CI_WAIT)),
+            max_wait: self.options.max_wait.or(in_ci().then_some(CI_WAIT)),
             network: self.settings.sandbox.network,
             warnings: self.warnings.clone(),
+            past: self.goes_on.as_ref().map(|goes_on| goes_on.past.clone()),
         };
-        if self.args.format == Format::Human {
+        if self.options.format == Format::Human {
             if !self.settings.from_repository.is_empty() {
                 let images = self.settings.from_repository.join(", ");
                 say(&format!("this repository's {REPOSITORY_FILE} chooses images: {images}"));
@@ -301,7 +368,7 @@ impl Ready<'_> {
                 say(&format!("implied gates:\n{gates}"));
             }
         }
-        let mut reporter = Reporting(match self.args.format {
+        let mut reporter = Reporting(match self.options.format {
             Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
             Format::Human => report::for_people(in_ci()),
         });
@@ -314,7 +381,7 @@ impl Ready<'_> {
                 "error: {error}\n  help: is the disk full? what ran is stopped; commits so far are in refs/kew/{id}/"
             ));
         }
-        if self.args.format == Format::Human {
+        if self.options.format == Format::Human {
             self.summary(&store, id, state, &ended);
         }
         Ok((ended.status.exit_code(), ended.left))

@@ -9,6 +9,7 @@ use crate::{
     config::{Layers, Settings},
     error::Failure,
     plan::{self, dag::Dag, error::Problems, spec::Plan},
+    record::FrozenPrompt,
 };
 
 /// The root of the work tree that `start` (default: the current folder) is in, found without git.
@@ -33,6 +34,8 @@ pub struct Checked {
     pub plan: Plan,
     /// Its graph.
     pub dag: Dag,
+    /// The prompt files that it names.
+    pub prompts: Vec<FrozenPrompt>,
 }
 
 /// A plan that is not one: its problems, with the text that they point into.
@@ -55,7 +58,7 @@ pub fn check(
     })?;
     let world = Files::new(settings, work_tree, path).map_err(unreadable)?;
     Ok(match plan::parse_and_check(path.as_str(), &text, &world) {
-        Ok((plan, dag)) => Ok(Checked { text, plan, dag }),
+        Ok((plan, dag)) => Ok(Checked { text, plan, dag, prompts: world.prompts() }),
         Err(problems) => Err(Refused { problems }),
     })
 }

@@ -1,6 +1,7 @@
 //! What a plan is checked against: the runners of this binary, the images of the settings, the files of the repository.
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
     fs,
     io::{self, Read as _},
@@ -13,6 +14,7 @@ use crate::{
     docker::argv::Network,
     egress::Host,
     plan::world::{ImageGap, PromptFault, RunnerFacts, World},
+    record::FrozenPrompt,
     runners::Kind,
 };
 
@@ -27,6 +29,16 @@ pub struct Files<'a> {
     pub root: Utf8PathBuf,
     /// The plan's folder, relative to the root.
     pub plan_dir: Utf8PathBuf,
+    /// Where the prompt files come from.
+    prompts: Prompts,
+}
+
+/// Where prompt files come from.
+enum Prompts {
+    /// The repository; what was read is kept here.
+    Read(RefCell<Vec<FrozenPrompt>>),
+    /// The record of a run.
+    Frozen(Vec<FrozenPrompt>),
 }
 
 impl<'a> Files<'a> {
@@ -42,7 +54,27 @@ impl<'a> Files<'a> {
             None => dir.clone(),
         };
         let plan_dir = dir.strip_prefix(&root).map(Utf8Path::to_owned).unwrap_or_default();
-        Ok(Self { settings, root, plan_dir })
+        Ok(Self { settings, root, plan_dir, prompts: Prompts::Read(RefCell::default()) })
+    }
+}
+
+impl<'a> Files<'a> {
+    /// The world of a run that goes on: its prompt files as they were.
+    pub fn frozen(settings: &'a Settings, prompts: Vec<FrozenPrompt>) -> Self {
+        Self {
+            settings,
+            root: Utf8PathBuf::new(),
+            plan_dir: Utf8PathBuf::new(),
+            prompts: Prompts::Frozen(prompts),
+        }
+    }
+
+    /// The prompt files that the check asked for and got.
+    pub fn prompts(self) -> Vec<FrozenPrompt> {
+        match self.prompts {
+            Prompts::Read(read) => read.into_inner(),
+            Prompts::Frozen(prompts) => prompts,
+        }
     }
 }
 
@@ -89,6 +121,15 @@ impl World for Files<'_> {
     }
 
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault> {
+        let read_before = match &self.prompts {
+            Prompts::Frozen(prompts) => {
+                let found = prompts.iter().find(|prompt| prompt.asked == path.as_str());
+                let found = found.map(|prompt| (prompt.text.clone(), prompt.path.clone().into()));
+                return found
+                    .ok_or(PromptFault::Missing { looked: vec!["the record of the run".to_owned()] });
+            }
+            Prompts::Read(read) => read,
+        };
         if path.is_absolute() {
             return Err(PromptFault::OutsideRepository);
         }
@@ -99,7 +140,11 @@ impl World for Files<'_> {
                 continue;
             }
             match read(&self.root, &relative) {
-                Ok(text) => return Ok((text, relative)),
+                Ok(text) => {
+                    let (asked, path) = (path.to_string(), relative.to_string());
+                    read_before.borrow_mut().push(FrozenPrompt { asked, path, text: text.clone() });
+                    return Ok((text, relative));
+                }
                 Err(None) => looked.push(relative.into_string()),
                 Err(Some(fault)) => return Err(fault),
             }

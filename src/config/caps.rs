@@ -1,29 +1,16 @@
-//! `[policy]`: what the person who owns the machine rules out, for themselves and for every repository.
+//! The part of `[policy]` about networks and images: what the person who owns the machine rules out, for themselves and for
+//! every repository.
 //!
 //! It only ever closes. What a repository's file asks for is measured against it word by word, before anything runs.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Settings, SettingsError};
+use super::{Policy, Settings, SettingsError};
 use crate::{
     docker::argv::Network,
     egress::{self, BadHost},
     text,
 };
-
-/// `[policy]`.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Policy {
-    /// Whether `sandbox.network = "open"` may be chosen at all: `allowed` (default) or `forbidden`.
-    pub network_open: Choice,
-    /// The hosts and groups that a repository's `sandbox.allow` may name; unset = any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allow_max: Option<Vec<String>>,
-    /// The images that a repository's file may map; `*` at the end stands for any rest; unset = any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub images_max: Option<Vec<String>>,
-}
 
 /// Whether something may be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]

@@ -133,6 +133,11 @@ impl UserRepo {
         self.remote_branch(name)?.ok_or_else(|| self.unknown(name))
     }
 
+    /// Whether a commit is here.
+    pub fn has_commit(&self, id: &CommitId) -> Result<bool, GitError> {
+        self.commit(id.as_str()).map(|found| found.is_some())
+    }
+
     /// How many paths of the work tree differ from HEAD: changed, staged, untracked. Zero for a bare repository.
     ///
     /// Writes nothing, starts no filter of the repository's configuration, and does not look into submodules.

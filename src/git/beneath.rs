@@ -61,7 +61,7 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-fn open_beneath(dir: &OwnedFd, name: &str) -> Result<OwnedFd, ReadFault> {
+pub(super) fn open_beneath(dir: &OwnedFd, name: &str) -> Result<OwnedFd, ReadFault> {
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
         return Err(ReadFault::Outside);
     }
@@ -106,7 +106,7 @@ fn open_stepwise(dir: &OwnedFd, name: &str) -> Result<OwnedFd, ReadFault> {
     Ok(file)
 }
 
-fn read_open(file: OwnedFd, cap: u64) -> Result<Vec<u8>, ReadFault> {
+pub(super) fn read_open(file: OwnedFd, cap: u64) -> Result<Vec<u8>, ReadFault> {
     let stat = rustix::fs::fstat(&file).map_err(fault)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(ReadFault::NotARegularFile);
@@ -126,7 +126,7 @@ fn read_open(file: OwnedFd, cap: u64) -> Result<Vec<u8>, ReadFault> {
     }
 }
 
-fn fault(error: Errno) -> ReadFault {
+pub(super) fn fault(error: Errno) -> ReadFault {
     match error {
         Errno::NOENT => ReadFault::Missing,
         Errno::LOOP => ReadFault::Symlink,

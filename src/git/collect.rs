@@ -12,6 +12,7 @@ use super::{
     error::GitError,
     header::{self, Header},
     mirror::Mirror,
+    policy::Policy,
     quarantine::Quarantine,
     refs::RefName,
 };
@@ -21,18 +22,20 @@ use crate::name::CommitId;
 pub const SCRIPT: &str = include_str!("collect.sh");
 
 /// What is taken at most.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct CollectLimits {
     /// The pack, in bytes.
     pub pack_bytes: u64,
-    /// One object, unpacked, in bytes.
+    /// One object, unpacked, in bytes. A file that is larger is held, but kept.
     pub object_bytes: u64,
     /// Objects.
     pub objects: u32,
-    /// Commits.
+    /// Commits. More are held, but kept.
     pub commits: u32,
     /// Paths in the tree of the new head.
     pub paths: u32,
+    /// What must not happen to certain paths, links and sizes.
+    pub policy: Policy,
 }
 
 impl Default for CollectLimits {
@@ -43,6 +46,7 @@ impl Default for CollectLimits {
             objects: 500_000,
             commits: 1000,
             paths: 2_000_000,
+            policy: Policy::default(),
         }
     }
 }
@@ -75,6 +79,18 @@ pub enum Held {
     ForeignObjects,
     /// Objects that git refuses.
     Broken,
+    /// The repository itself was taken apart: not to be read, or only at a risk.
+    Spoilt,
+    /// A path that only a person changes.
+    ProtectedPath,
+    /// A submodule.
+    Submodule,
+    /// A link that leads out of the tree.
+    Symlink,
+    /// A name that some system takes for `.git`.
+    GitName,
+    /// Several reasons of the policy at once.
+    Policy,
 }
 
 /// Why an attempt could not be collected.
@@ -87,10 +103,10 @@ pub enum CollectFault {
         reason: Held,
         /// What exactly; may quote the agent.
         sentence: String,
+        /// The head, if only what its commits do is in question and not where they come from: its objects are in the
+        /// quarantine, for a person to look at.
+        keep: Option<CommitId>,
     },
-    /// The agent spoilt its checkout.
-    #[error("{0}")]
-    Failed(String),
     /// The machine or kew, not the agent.
     #[error(transparent)]
     Infrastructure(#[from] GitError),
@@ -106,11 +122,21 @@ impl Held {
             Self::ReservedName => "reserved name",
             Self::ForeignObjects => "foreign objects",
             Self::Broken => "broken objects",
+            Self::Spoilt => "spoilt checkout",
+            Self::ProtectedPath => "protected path",
+            Self::Submodule => "submodule",
+            Self::Symlink => "symbolic link",
+            Self::GitName => "name of git",
+            Self::Policy => "policy",
         }
     }
 
     pub(super) fn because(self, sentence: String) -> CollectFault {
-        CollectFault::Held { reason: self, sentence }
+        CollectFault::Held { reason: self, sentence, keep: None }
+    }
+
+    pub(super) fn keeping(self, head: &CommitId, sentence: String) -> CollectFault {
+        CollectFault::Held { reason: self, sentence, keep: Some(head.clone()) }
     }
 }
 
@@ -129,7 +155,7 @@ pub fn script_fault(code: i32, stderr: &str) -> Option<CollectFault> {
         .unwrap_or("kew-collect: no reason given");
     let said = said.trim_start_matches("kew-collect: ").to_owned();
     match code {
-        10..=13 => Some(CollectFault::Failed(format!("the checkout cannot be collected: {said}"))),
+        10..=13 => Some(Held::Spoilt.because(format!("it cannot be collected: {said}"))),
         14 => Some(Held::TooMuch.because(said)),
         _ => None,
     }
@@ -176,6 +202,11 @@ fn check_branch(quarantine: &Quarantine, header: &Header, input: &CommitId) -> R
     }
     let at = header.symbolic.as_deref().unwrap_or("a detached commit");
     let (head, branch) = (header.head.short(), branch.short());
-    Err(Held::MovedApart
-        .because(format!("HEAD is at {head} ({at}), but the node's branch is at {branch}, which HEAD lacks")))
+    let sentence =
+        format!("HEAD is at {head} ({at}), but the node's branch is at {branch}, which HEAD lacks");
+    Err(if header.head == *input {
+        Held::MovedApart.because(sentence)
+    } else {
+        Held::MovedApart.keeping(&header.head, sentence)
+    })
 }

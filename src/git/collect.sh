@@ -41,15 +41,21 @@ fail() {
     echo "kew-collect: $2" >&2
     exit "$1"
 }
-# Seconds, then a git command.
+# Seconds, then a git command. Where something may block (below), all of them together get what is left of a few seconds.
+until='' patience=12 why=''
 within() {
     seconds=$1
     shift
+    if [ -n "$until" ]; then
+        left=$((until - $(date +%s)))
+        [ $left -ge 1 ] || left=1
+        [ $left -ge "$seconds" ] || seconds=$left
+    fi
     timeout -k 2 "$seconds" git "$@"
 }
 # The status of such a command: ends the script where time ran out (124; 137 where it had to be killed).
 check_time() {
-    case $1 in 124 | 137) fail 12 "git took too long" ;; esac
+    case $1 in 124 | 137) fail 12 "git took too long$why" ;; esac
 }
 
 # A pipe in place of a file would only cost time; a link is not what git makes.
@@ -60,6 +66,14 @@ for name in HEAD config packed-refs shallow index; do
     [ ! -L "$part" ] || fail 10 "\`.git/$name\` is a symbolic link"
     [ ! -e "$part" ] || [ -f "$part" ] || fail 10 "\`.git/$name\` is not a file"
 done
+[ ! -e "$GIT_DIR/commondir" ] && [ ! -L "$GIT_DIR/commondir" ] || fail 10 "\`.git/commondir\` names another repository"
+# Git opens many files by name, here and wherever the configuration points; a pipe or a device would keep it waiting.
+blocking=$(timeout -k 2 30 find "$root" \( -xtype p -o -xtype c ! -lname /dev/null -o -xtype b \) -print -quit 2>/dev/null)
+status=$?
+if [ -n "$blocking" ] || [ $status -eq 124 ] || [ $status -eq 137 ]; then
+    until=$(($(date +%s) + 8)) patience=3
+    [ -z "$blocking" ] || why=", and the checkout has a pipe or a device in it"
+fi
 cd "$root" || fail 10 "the checkout cannot be entered"
 
 within 10 rev-parse --git-dir >/dev/null
@@ -81,7 +95,7 @@ printf 'kew-collect 1\nhead %s\nsymbolic %.1000s\nbranch %s\n' "$head" "${symbol
 
 # At most 20 paths and a count of at most 10000; `?` where status did not come to its end.
 {
-    within 60 status --porcelain=v1 --no-renames --untracked-files=normal --ignore-submodules=dirty \
+    within $patience status --porcelain=v1 --no-renames --untracked-files=normal --ignore-submodules=dirty \
         -- . ':(exclude,top,icase).kew-*'
     echo "!$?"
 } | {
@@ -100,6 +114,20 @@ printf 'kew-collect 1\nhead %s\nsymbolic %.1000s\nbranch %s\n' "$head" "${symbol
 }
 
 [ "$head" != "$input" ] || exit 0
+
+# The packer is given the objects and where history is cut off, and nothing else of the checkout: attributes, grafts and
+# configuration have no say in what is packed, nor in how long it takes.
+bare=$(mktemp -d) || fail 13 "there is no room to work in"
+trap 'cd / && rm -rf "$bare"' EXIT
+mkdir "$bare/objects" "$bare/refs" && echo 'ref: refs/heads/none' >"$bare/HEAD" || fail 13 "there is no room to work in"
+{
+    printf '[core]\n\tbare = true\n'
+    [ ${#input} -eq 40 ] || printf '\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n'
+} >"$bare/config"
+[ ! -e "$GIT_DIR/shallow" ] || head -c 16777216 "$GIT_DIR/shallow" >"$bare/shallow"
+export GIT_OBJECT_DIRECTORY="$GIT_DIR/objects" GIT_DIR="$bare"
+unset GIT_WORK_TREE
+cd "$bare" || fail 13 "there is no room to work in"
 
 # The pack goes to stdout (4), the status of its packer to $status (3).
 exec 4>&1

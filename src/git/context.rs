@@ -100,6 +100,13 @@ impl Git {
         self.program("/bin/sh").args(["-c", &script, "git"]).args(argv::prefix(git_dir))
     }
 
+    /// Like [`Git::at_capped`], with at most `memory` bytes of address space: git ends by itself at that point.
+    pub(crate) fn at_bounded(&self, git_dir: &Utf8Path, max: u64, memory: u64) -> Query {
+        let limits = format!("ulimit -c 0; ulimit -f {} && ulimit -v {}", max.div_ceil(512), memory >> 10);
+        let script = format!("{limits} && exec git \"$@\"");
+        self.program("/bin/sh").args(["-c", &script, "git"]).args(argv::prefix(git_dir))
+    }
+
     fn program(&self, program: &str) -> Query {
         let roots = argv::Roots { home: &self.home, global: &self.global, path: &self.path };
         argv::env(roots)

@@ -48,6 +48,21 @@ pub fn land(
     bring_home(user, &mut pack, head, std::slice::from_ref(input), name)
 }
 
+/// Brings home a head that is held, for a person to look at: into the user's repository alone, so that nothing starts from
+/// it.
+pub fn land_held(
+    user: &UserRepo,
+    mirror: &Mirror,
+    quarantine_dir: &Utf8Path,
+    input: &CommitId,
+    head: &CommitId,
+    name: &RefName,
+) -> Result<(), GitError> {
+    let quarantine = Quarantine::open(mirror, quarantine_dir);
+    let mut pack = pack(&|| quarantine.git(), quarantine_dir, head, std::slice::from_ref(input))?;
+    bring_home(user, &mut pack, head, std::slice::from_ref(input), name)
+}
+
 /// Lands a merge that [`super::merge::merge_inputs`] has made of `parents`, which the user's repository has.
 pub fn land_merge(
     user: &UserRepo,

@@ -11,10 +11,10 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     base::UserRepo,
+    closure,
     context::{Git, ObjectFormat, done},
     error::GitError,
     refs,
-    reserved::is_reserved,
 };
 use crate::{name::CommitId, process::query::Query};
 
@@ -64,13 +64,18 @@ impl Mirror {
             return Ok(());
         }
         let _lock = self.lock()?;
+        let first = closure::is_empty(self);
         let depth = if self.became_whole(user) { "--unshallow" } else { "--update-shallow" };
         let query = self.git().args(["-c", "protocol.version=2", "-c", "fetch.writeCommitGraph=false"]);
         let query =
             query.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"]);
         let query = query.args(["--no-recurse-submodules", depth, "--"]).arg(user.common_dir().as_str());
         let query = query.arg(format!("+{id}:{}", refs::keep(id))).deadline(FETCH);
-        done(query, "fetch").map(|_| ())
+        done(query, "fetch")?;
+        if first {
+            closure::adopt(self, id);
+        }
+        Ok(())
     }
 
     /// The user's repository was shallow once and is not any more; the mirror still is.
@@ -82,14 +87,6 @@ impl Mirror {
     pub fn has(&self, id: &CommitId) -> Result<bool, GitError> {
         let keep = format!("{}^{{commit}}", refs::keep(id));
         Ok(self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &keep]).run()?.ok())
-    }
-
-    /// The paths of a commit's tree that only kew may use, in tree order.
-    pub fn reserved_names(&self, id: &CommitId) -> Result<Vec<String>, GitError> {
-        let query = self.git().args(["ls-tree", "-r", "-z", "--name-only", "--full-tree", id.as_str()]);
-        let answer = done(query, "ls-tree")?;
-        let paths = answer.stdout.split(|byte| *byte == 0).filter(|path| is_reserved(path));
-        Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
     }
 
     /// A git command in the mirror.

@@ -5,12 +5,12 @@
 //! every object that the new head reaches and the input does not must have come in this very pack. Nothing that is
 //! here counts before [`Quarantine::validate`] has returned.
 
+mod changes;
+
 use std::{
     collections::HashMap,
-    ffi::{OsStr, OsString},
     fs::{self, File},
     io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
-    os::unix::ffi::OsStrExt as _,
 };
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -19,10 +19,14 @@ use super::{
     collect::{CollectFault, CollectLimits, Held},
     context::{Git, ObjectFormat, done, failed},
     error::GitError,
+    findings,
     mirror::Mirror,
-    reserved::is_reserved,
+    policy::LARGEST,
 };
-use crate::{name::CommitId, process::query::Query};
+use crate::{
+    name::CommitId,
+    process::query::{Answer, Query},
+};
 
 /// The store.
 #[derive(Debug, Clone)]
@@ -39,6 +43,8 @@ type Kinds = HashMap<Box<str>, Kind>;
 enum Kind {
     Commit,
     Other,
+    /// A file that is larger than the policy takes.
+    Large,
 }
 
 /// The most that git may write as a list, in bytes.
@@ -101,17 +107,16 @@ impl Quarantine {
         }
         let kinds = self.kinds(&self.index(file, limits)?, limits)?;
         let commits = self.check_origin(&kinds, input, head)?;
-        if commits > limits.commits {
-            return Err(
-                Held::TooMuch.because(format!("{commits} commits, at most {} are taken", limits.commits))
-            );
-        }
+        self.check_paths(head, limits)?;
         if !self.is_ancestor(input, head)? {
-            return Err(
-                Held::HistoryRewritten.because(format!("{} does not descend from the input", head.short()))
-            );
+            let sentence = format!("{} does not descend from the input", head.short());
+            return Err(Held::HistoryRewritten.keeping(head, sentence));
         }
-        self.check_paths(input, head, limits)?;
+        let findings = self.findings(&kinds, commits, input, head, limits)?;
+        if !findings.is_empty() {
+            let reason = findings.only().map_or(Held::Policy, of_kind);
+            return Err(reason.keeping(head, findings.sentence(limits.object_bytes)));
+        }
         Ok(commits)
     }
 
@@ -159,7 +164,7 @@ impl Quarantine {
         Ok(ids)
     }
 
-    /// What each object of the pack is; none may be larger than allowed.
+    /// What each object of the pack is; none but a file may be larger than allowed.
     fn kinds(&self, ids: &[u8], limits: &CollectLimits) -> Result<Kinds, CollectFault> {
         let query = self.git().args(["cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)"]);
         let answer = done(query.stdin_bytes(ids).deadline(INDEX), "cat-file")?;
@@ -169,14 +174,21 @@ impl Quarantine {
             let (Some(id), Some(kind), Some(size)) = (fields.next(), fields.next(), fields.next()) else {
                 return Err(Held::Broken.because(format!("git does not know the pack's object {line}")));
             };
-            if size.parse::<u64>().map_or(true, |size| size > limits.object_bytes) {
+            let size = size.parse::<u64>().unwrap_or(u64::MAX);
+            let large = size > limits.object_bytes;
+            if large && (kind != "blob" || size > LARGEST) {
                 return Err(Held::TooMuch.because(format!(
                     "the {kind} {} is {size} bytes long, at most {} are taken",
                     &id[..id.len().min(10)],
                     limits.object_bytes
                 )));
             }
-            kinds.insert(id.into(), if kind == "commit" { Kind::Commit } else { Kind::Other });
+            let kind = match kind {
+                "commit" => Kind::Commit,
+                _ if large => Kind::Large,
+                _ => Kind::Other,
+            };
+            kinds.insert(id.into(), kind);
         }
         Ok(kinds)
     }
@@ -184,15 +196,13 @@ impl Quarantine {
     /// The rule of this file. Returns how many commits there are.
     fn check_origin(&self, kinds: &Kinds, input: &CommitId, head: &CommitId) -> Result<u32, CollectFault> {
         let mut commits = 0;
-        let listed = self.list(&["rev-list", "--objects", head.as_str(), "--not", input.as_str()])?;
-        for line in BufReader::new(listed).split(b'\n') {
+        let args = ["rev-list", "--objects", "--no-object-names", head.as_str(), "--not", input.as_str()];
+        for line in BufReader::new(self.list("list", &args)?).split(b'\n') {
             let line = line.map_err(GitError::io(&self.dir))?;
-            let mut halves = line.splitn(2, |byte| *byte == b' ');
-            let id = halves.next().unwrap_or_default();
-            let id = String::from_utf8_lossy(id);
+            let id = String::from_utf8_lossy(&line);
             match kinds.get(&*id) {
                 Some(Kind::Commit) => commits += 1,
-                Some(Kind::Other) => {}
+                Some(Kind::Other | Kind::Large) => {}
                 None => {
                     let short: String = id.chars().take(10).collect();
                     return Err(Held::ForeignObjects.because(format!(
@@ -200,29 +210,17 @@ impl Quarantine {
                     )));
                 }
             }
-            // Every commit counts, not only the last: what is deleted later is in the history all the same.
-            if let Some(path) = halves.next().filter(|path| is_reserved(path)) {
-                return Err(reserved(path));
-            }
         }
         Ok(commits)
     }
 
-    /// Looks at the paths of the new tree. As a bounded stream, because a few small trees can name the same tree a million
+    /// Counts the paths of the new tree. As a bounded stream, because a few small trees can name the same tree a million
     /// times; a diff would gather all of that in memory.
-    fn check_paths(
-        &self,
-        input: &CommitId,
-        head: &CommitId,
-        limits: &CollectLimits,
-    ) -> Result<(), CollectFault> {
-        let listed = self.list(&["ls-tree", "-r", "-z", "--name-only", "--full-tree", head.as_str()])?;
+    fn check_paths(&self, head: &CommitId, limits: &CollectLimits) -> Result<(), CollectFault> {
+        let args = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", head.as_str()];
         let mut paths: u32 = 0;
-        for path in BufReader::new(listed).split(0) {
-            let path = path.map_err(GitError::io(&self.dir))?;
-            if is_reserved(&path) && !self.has_path(input, &path)? {
-                return Err(reserved(&path));
-            }
+        for path in BufReader::new(self.list("list", &args)?).split(0) {
+            path.map_err(GitError::io(&self.dir))?;
             paths = paths.saturating_add(1);
         }
         if paths > limits.paths {
@@ -232,27 +230,41 @@ impl Quarantine {
         Ok(())
     }
 
-    fn has_path(&self, commit: &CommitId, path: &[u8]) -> Result<bool, GitError> {
-        let mut name = OsString::from(format!("{commit}:"));
-        name.push(OsStr::from_bytes(path));
-        Ok(self.git().args(["cat-file", "-e"]).arg(name).run()?.ok())
-    }
-
     /// The output of a git command that lists something, as a file rather than in memory.
-    fn list(&self, args: &[&str]) -> Result<File, CollectFault> {
-        let path = self.dir.join("list");
+    fn list(&self, name: &str, args: &[&str]) -> Result<File, CollectFault> {
+        let path = self.dir.join(name);
         let out = File::create(&path).map_err(GitError::io(&path))?;
         let answer =
             self.git.at_capped(&self.dir, LIST).args(args).stdout_file(out).run().map_err(GitError::from)?;
         match answer.code {
             Some(0) => Ok(File::open(&path).map_err(GitError::io(&path))?),
-            // The shell's word for SIGXFSZ, or the signal itself; git sees EFBIG where the signal is ignored.
-            None => Err(Held::TooMuch.because("the commits name more paths than can be listed".to_owned())),
-            _ if answer.stderr.contains("File too large") => {
-                Err(Held::TooMuch.because("the commits name more paths than can be listed".to_owned()))
-            }
-            _ => Err(Held::Broken.because(format!("git cannot walk the commits: {}", answer.stderr))),
+            _ => Err(too_many_paths(&answer)),
         }
+    }
+}
+
+/// What it means that a bounded command came to no end.
+fn too_many_paths(answer: &Answer) -> CollectFault {
+    if let Some(fault) = of_disk("listing", &answer.stderr) {
+        return fault;
+    }
+    let bound = ["File too large", "ut of memory", "annot allocate memory", "mmap failed"];
+    // No exit status is the signal of a file that grew too large; git sees an error where that is ignored.
+    if answer.code.is_none() || bound.iter().any(|words| answer.stderr.contains(words)) {
+        return Held::TooMuch.because("the commits name more paths than can be listed".to_owned());
+    }
+    Held::Broken.because(format!("git cannot walk the commits: {}", answer.stderr))
+}
+
+/// The word of a hold for one reason.
+fn of_kind(kind: findings::Kind) -> Held {
+    match kind {
+        findings::Kind::Protected => Held::ProtectedPath,
+        findings::Kind::Submodule => Held::Submodule,
+        findings::Kind::Symlink => Held::Symlink,
+        findings::Kind::GitName => Held::GitName,
+        findings::Kind::Reserved => Held::ReservedName,
+        findings::Kind::Large | findings::Kind::Commits => Held::TooMuch,
     }
 }
 
@@ -266,30 +278,28 @@ pub(super) fn object_count(file: &mut File) -> std::io::Result<Option<u32>> {
     })
 }
 
+/// The words of a disk that is full or broken, which is nobody's doing.
+const DISK: [&str; 5] = [
+    "No space left on device",
+    "Out of diskspace",
+    "Disk quota exceeded",
+    "unable to create temporary file",
+    "Input/output error",
+];
+
+fn of_disk(what: &'static str, stderr: &str) -> Option<CollectFault> {
+    let failed = || GitError::Failed { what, stderr: stderr.to_owned() }.into();
+    DISK.iter().any(|words| stderr.contains(words)).then(failed)
+}
+
 fn refused_pack(stderr: &str) -> CollectFault {
-    let disk = [
-        "No space left on device",
-        "Out of diskspace",
-        "Disk quota exceeded",
-        "unable to create temporary file",
-        "Input/output error",
-    ];
-    if disk.iter().any(|words| stderr.contains(words)) {
-        return CollectFault::Infrastructure(GitError::Failed {
-            what: "index-pack",
-            stderr: stderr.to_owned(),
-        });
+    if let Some(fault) = of_disk("index-pack", stderr) {
+        return fault;
     }
     if stderr.contains("attempting to allocate") || stderr.contains("maximum allowed size") {
         return Held::TooMuch.because(format!("an object or the whole is too large: {stderr}"));
     }
     Held::Broken.because(format!("git refuses the objects: {stderr}"))
-}
-
-fn reserved(path: &[u8]) -> CollectFault {
-    let path = String::from_utf8_lossy(path).escape_debug().to_string();
-    Held::ReservedName
-        .because(format!("the commits bring `{path}`; names that begin with .kew- are reserved"))
 }
 
 #[cfg(test)]

@@ -28,6 +28,14 @@ pub fn told(event: &Stamped) -> Option<String> {
                 inert(network)
             )
         }
+        RunEvent::RunResumed { epic, base: _, nodes, max_parallel, network, kept } => format!(
+            "run {} of {} goes on: {} of {} kept, {max_parallel} at once, network {}",
+            event.run,
+            inert(epic),
+            kept.len(),
+            plural(nodes.len(), "node"),
+            inert(network)
+        ),
         RunEvent::Warning { message } => format!("warning: {}", quoted(message)),
         RunEvent::NodeStarted { node, attempt, runner, model, image: _ } => {
             let model = model.as_deref().map(|model| format!(", {}", inert(model))).unwrap_or_default();

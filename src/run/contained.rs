@@ -9,6 +9,7 @@ mod stop;
 use std::{
     collections::HashMap,
     ffi::OsString,
+    num::NonZeroU32,
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -29,7 +30,7 @@ use crate::{
     git::{
         access::Access,
         base::UserRepo,
-        checkout::checkout,
+        checkout::checkout_to_depth,
         collect::{CollectFault, CollectLimits},
         error::GitError,
         heads::heads,
@@ -37,6 +38,7 @@ use crate::{
         merge::{MergeError, merge_inputs},
         mirror::Mirror,
         refs,
+        tree::{Shape, Tree},
     },
     name::{AttemptKey, CommitId, EnvName},
     process::child::Killer,
@@ -67,6 +69,10 @@ pub struct Contained {
     pub register: Arc<dyn Fn(u32) + Send + Sync>,
     /// What is taken from an attempt at most.
     pub limits: CollectLimits,
+    /// Which trees agents may work in.
+    pub shape: Shape,
+    /// How many commits deep a checkout's history is, if not all of it.
+    pub depth: Option<NonZeroU32>,
     /// Attempts under way, and stop requests for those that are about to be.
     pub controls: Mutex<HashMap<AttemptKey, Arc<Control>>>,
 }
@@ -106,10 +112,11 @@ impl Executor for Engine {
         let control = self.0.control(&spec.key);
         let input = self.0.input(spec, source)?;
         self.0.go_on(&control)?;
-        self.0.refuse_reserved(&input)?;
+        self.0.refuse_unfit(&input)?;
         let folder = self.0.workspace.checkout(&spec.container);
         let branch = refs::branch(&spec.epic, &spec.key.node);
-        checkout(&self.0.mirror, &input, &folder, &branch, self.0.access).map_err(of_git)?;
+        let (mirror, access) = (&self.0.mirror, self.0.access);
+        checkout_to_depth(mirror, &input, &folder, &branch, access, self.0.depth).map_err(of_git)?;
         self.0.go_on(&control)?;
         let before = heads(&folder);
         Ok(Box::new(Contest {
@@ -171,18 +178,20 @@ impl Contained {
         }
     }
 
-    /// A tree with a name that only kew may use would be read as kew's own file.
-    fn refuse_reserved(&self, input: &CommitId) -> Result<(), Trouble> {
-        let names = self.mirror.reserved_names(input).map_err(of_git)?;
-        if names.is_empty() {
-            return Ok(());
-        }
-        let sentence = format!(
-            "the input {} has names that only kew may use: {}",
-            input.short(),
-            crate::text::short_list(&names, 5)
-        );
-        Err(Trouble::Held { word: "planted", sentence })
+    /// A tree with a name that only kew may use would be read as kew's own file; one with submodules or files of LFS is not
+    /// what it seems.
+    fn refuse_unfit(&self, input: &CommitId) -> Result<(), Trouble> {
+        let unfit = Tree::of_mirror(&self.mirror, input).map_err(of_git)?.unfit(self.shape);
+        let Some(first) = unfit.first() else { return Ok(()) };
+        let what: Vec<String> = unfit
+            .iter()
+            .map(|unfit| match unfit.remedy {
+                Some(remedy) => format!("{} ({remedy})", unfit.what),
+                None => unfit.what.clone(),
+            })
+            .collect();
+        let sentence = format!("the input {} {}", input.short(), what.join("; and "));
+        Err(Trouble::Held { word: first.word, sentence })
     }
 
     fn labels_of(&self, key: &AttemptKey) -> Labels {
@@ -217,8 +226,7 @@ fn of_docker(error: DockerError) -> Trouble {
 
 fn of_collect(fault: CollectFault) -> Trouble {
     match fault {
-        CollectFault::Held { reason, sentence } => Trouble::Held { word: reason.word(), sentence },
-        CollectFault::Failed(reason) => Trouble::Failed(reason),
+        CollectFault::Held { reason, sentence, .. } => Trouble::Held { word: reason.word(), sentence },
         CollectFault::Infrastructure(error) => of_git(error),
     }
 }

@@ -8,6 +8,7 @@ mod again;
 mod deadlines;
 mod ending;
 mod pause;
+mod restore;
 mod spend;
 
 use std::{

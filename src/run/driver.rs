@@ -18,6 +18,7 @@ use super::{
     fresh,
     ledger::{Ledger, LedgerError, Observer, Shelf},
     node::{Job, Report, Review, Told},
+    past::PastNode,
     pool::Pool,
     signals::Signals,
     unix_ms,
@@ -74,7 +75,7 @@ pub fn drive(
         observer,
         stops: HashMap::new(),
         begun: Instant::now(),
-        seq: 0,
+        seq: run.past.as_ref().map_or(0, |past| past.seq),
         last_told: Instant::now(),
         broken: None,
     };
@@ -103,17 +104,14 @@ impl Driver<'_> {
         let mut signals = Signals::listen()?;
         let mut redraw = tokio::time::interval(REDRAW);
         redraw.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        self.tell(RunEvent::RunStarted {
-            epic: self.run.plan.epic.name.to_string(),
-            base: self.run.base.to_string(),
-            nodes: self.ids(),
-            max_parallel: self.run.jobs,
-            network: self.run.network.word().to_owned(),
-        });
+        self.tell(self.run_began());
         for message in &self.run.warnings {
             self.tell(RunEvent::Warning { message: message.clone() });
         }
-        let first = self.dispatcher.start(self.now());
+        let first = match &self.run.past {
+            None => self.dispatcher.start(self.now()),
+            Some(past) => self.dispatcher.resume(past, self.now()),
+        };
         self.perform(first);
         let mut requests = 0;
         while !self.dispatcher.done() {
@@ -140,6 +138,21 @@ impl Driver<'_> {
             self.perform(actions);
         }
         Ok(self.ended(false))
+    }
+
+    fn run_began(&self) -> RunEvent {
+        let (epic, base) = (self.run.plan.epic.name.to_string(), self.run.base.to_string());
+        let (nodes, max_parallel) = (self.ids(), self.run.jobs);
+        let network = self.run.network.word().to_owned();
+        let Some(past) = &self.run.past else {
+            return RunEvent::RunStarted { epic, base, nodes, max_parallel, network };
+        };
+        let passed = |(_, known): &(&crate::plan::spec::Node, &PastNode)| {
+            known.state == NodeState::Passed && !known.again
+        };
+        let kept = self.run.plan.nodes.iter().zip(&past.nodes).filter(passed);
+        let kept = kept.map(|(node, _)| node.id.clone()).collect();
+        RunEvent::RunResumed { epic, base, nodes, max_parallel, network, kept }
     }
 
     fn perform(&mut self, actions: Vec<Action>) {

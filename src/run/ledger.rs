@@ -2,7 +2,7 @@
 //!
 //! The store's trouble stops a run, since nothing may be lost; a reporter's trouble never does, so it returns nothing.
 
-use std::{borrow::Cow, io};
+use std::{borrow::Cow, io, sync::Arc};
 
 use crate::{
     event::Stamped,
@@ -37,8 +37,13 @@ pub trait Ledger {
     fn run_ended(&mut self, row: &RunEnd) -> Result<(), LedgerError>;
 }
 
+/// Gives a text back with known secrets masked.
+pub type Mask = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 /// Gives each attempt its files.
 pub trait Shelf: Send + Sync {
+    /// Masks texts that go into no file of an attempt.
+    fn mask(&self) -> Mask;
     /// Makes the folder of an attempt.
     fn attempt(&self, key: &AttemptKey) -> io::Result<Box<dyn AttemptShelf>>;
 }

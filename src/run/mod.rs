@@ -9,6 +9,7 @@ mod driver;
 pub mod executor;
 pub mod ledger;
 pub mod node;
+pub mod past;
 mod pool;
 mod reasons;
 pub mod scripted;
@@ -19,7 +20,7 @@ pub mod watchdog;
 use std::time::Duration;
 
 pub use self::driver::drive;
-use self::{dispatcher::Status, ledger::LedgerError};
+use self::{dispatcher::Status, ledger::LedgerError, past::Past};
 use crate::{
     docker::argv::{Limits, Network},
     egress::Host,
@@ -87,6 +88,8 @@ pub struct Run<'a> {
     pub network: Network,
     /// Things to say at the start.
     pub warnings: Vec<String>,
+    /// What is on record already, if the run goes on.
+    pub past: Option<Past>,
 }
 
 /// How a run ended.

@@ -4,6 +4,7 @@
 //! whatever happens, exactly one report is sent.
 
 mod listener;
+mod masked;
 
 use std::{
     panic::{self, AssertUnwindSafe},
@@ -12,7 +13,7 @@ use std::{
 
 use tokio::sync::mpsc::Sender;
 
-use self::listener::Listener;
+use self::{listener::Listener, masked::mask_report};
 use super::{
     executor::{Collected, Executor, NodeSpec, Sink, Source, Trouble},
     ledger::Shelf,
@@ -214,6 +215,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         report.outcome = Outcome::new(Kind::Cancelled, "asked to stop");
     }
     report.tell_egress(job.spec.network, &job.spec.allow);
+    mask_report(&mut report, &shelf.mask());
     freed();
     // The loop ends only after every report: if it is gone, so is the run.
     let _ = tell.blocking_send(Told::Ended(Box::new(report)));
@@ -239,7 +241,7 @@ fn steps(
     let prompt = render_prompt(job, &input);
     files.prompt(&prompt).map_err(|error| disk("the prompt's copy", &error))?;
 
-    let listener = Arc::new(Listener::new(job, tell, &mut *files)?);
+    let listener = Arc::new(Listener::new(job, tell, &mut *files, shelf.mask())?);
     let sink: Arc<dyn Sink> = listener.clone();
     let end = attempt.run(&prompt, sink);
     report.egress = attempt.egress();

@@ -79,6 +79,14 @@ impl Store {
                 )
                 .doing(doing)?;
         }
+        for prompt in &start.prompts {
+            write
+                .execute(
+                    "INSERT INTO prompts (run, asked, path, text) VALUES (?1, ?2, ?3, ?4)",
+                    params![start.run.as_str(), prompt.asked, prompt.path, prompt.text],
+                )
+                .doing(doing)?;
+        }
         write.commit().doing(doing)
     }
 

@@ -14,7 +14,7 @@ use crate::{
     lines::Line,
     name::AttemptKey,
     record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
-    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Shelf},
+    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
 impl From<super::StoreError> for LedgerError {
@@ -64,6 +64,11 @@ pub struct Files {
 }
 
 impl Shelf for Files {
+    fn mask(&self) -> Mask {
+        let masker = Arc::clone(&self.masker);
+        Arc::new(move |text| String::from_utf8_lossy(&masker.mask(text.as_bytes())).into_owned())
+    }
+
     fn attempt(&self, key: &AttemptKey) -> io::Result<Box<dyn AttemptShelf>> {
         let files = AttemptFiles::new(&self.state, key);
         files.create().map_err(io_error)?;

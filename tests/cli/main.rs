@@ -2,6 +2,7 @@
 //!
 //! Every call is also checked as a whole ([`rig::Done`]): no panic, no backtrace, no path of this machine's cargo.
 
+mod base;
 mod check;
 mod credentials;
 mod dry_run;

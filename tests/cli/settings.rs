@@ -180,3 +180,29 @@ fn the_images_own_variables_are_no_settings() {
     let rig = with("").env("KEW_PROMPT_FILE", "x").env("KEW_BASE_IMAGE", "x").env("KEWX__Y", "z");
     assert_eq!(network(&rig), "allowlist");
 }
+
+#[test]
+fn the_policy_is_the_users_and_must_make_sense() {
+    for (text, words) in [
+        ("protected_paths = [\"a[b\"]", &["`policy.protected_paths`", "a[b"][..]),
+        ("protected_paths = [\"/etc/**\"]", &["`policy.protected_paths`", "`/etc/**` can match no path"]),
+        ("protected_paths = [\"ci/\"]", &["`ci/` can match no path", "`name/**`"]),
+        ("protected_paths = [\"./ci\"]", &["`./ci` can match no path"]),
+        ("protected_paths = \"ci\"", &["`policy.protected_paths`"]),
+        ("submodules = \"refuse\"", &["`policy.submodules`", "`refuse`", "hold", "allow"]),
+        ("blob_max = \"5GiB\"", &["`policy.blob_max`", "4 GiB"]),
+        ("blob_max = \"0b\"", &["`policy.blob_max` must be at least 1"]),
+        ("commits_max = 0", &["`policy.commits_max` must be at least 1"]),
+        ("pack_max = 5", &["`policy.pack_max`"]),
+        ("symlink = \"allow\"", &["`symlink`", "did you mean `symlinks`?"]),
+    ] {
+        let rig = with("");
+        rig.user(&format!("[policy]\n{text}\n"));
+        rig.refused(&["check", "plan.toml"], words);
+    }
+    let rig = with("");
+    rig.user(
+        "[policy]\nprotected_paths = []\nsubmodules = \"allow\"\nsymlinks = \"allow\"\nblob_max = \"1GiB\"\n",
+    );
+    assert_eq!(network(&rig), "allowlist");
+}

@@ -11,6 +11,7 @@ mod memory;
 mod order;
 mod outcomes;
 mod record;
+mod resume;
 mod rework;
 mod rig;
 mod spend;

@@ -12,7 +12,7 @@ use kew::{
     lines::Line,
     name::{AttemptKey, NodeId},
     record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
-    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Shelf},
+    run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
 /// When the state refuses.
@@ -34,6 +34,36 @@ pub struct State {
     pub nodes: BTreeMap<NodeId, (NodeState, Option<String>)>,
     pub events: Vec<Stamped>,
     pub ended: Option<RunEnd>,
+    /// Every call that was not refused, in order.
+    pub steps: Vec<Step>,
+}
+
+/// A call.
+#[derive(Clone)]
+pub enum Step {
+    Started(AttemptStart),
+    Ended(Box<AttemptEnd>, NodeState, Option<VerdictRow>),
+    Node(AttemptKey, NodeState, Option<String>),
+    Event(Stamped),
+    Over(RunEnd),
+}
+
+impl State {
+    /// What would be on record if kew had died after so many calls.
+    pub fn after(&self, calls: usize) -> Self {
+        let mut state = Self::default();
+        for step in &self.steps[..calls] {
+            let taken = match step {
+                Step::Started(row) => state.attempt_started(row),
+                Step::Ended(row, at, verdict) => state.attempt_ended(row, *at, verdict.as_ref()),
+                Step::Node(key, at, reason) => state.node(key, *at, reason.as_deref()),
+                Step::Event(event) => state.event(event),
+                Step::Over(row) => state.run_ended(row),
+            };
+            taken.unwrap();
+        }
+        state
+    }
 }
 
 impl State {
@@ -57,6 +87,7 @@ impl Ledger for State {
         self.call()?;
         self.nodes.insert(row.key.node.clone(), (NodeState::Running, None));
         self.starts.push(row.clone());
+        self.steps.push(Step::Started(row.clone()));
         Ok(())
     }
     fn attempt_ended(
@@ -68,22 +99,26 @@ impl Ledger for State {
         self.call()?;
         self.nodes.insert(row.key.node.clone(), (state, row.reason.clone()));
         self.ends.push((row.clone(), state, verdict.cloned()));
+        self.steps.push(Step::Ended(Box::new(row.clone()), state, verdict.cloned()));
         Ok(())
     }
     fn node(&mut self, key: &AttemptKey, state: NodeState, reason: Option<&str>) -> Result<(), LedgerError> {
         self.call()?;
         self.nodes.insert(key.node.clone(), (state, reason.map(str::to_owned)));
+        self.steps.push(Step::Node(key.clone(), state, reason.map(str::to_owned)));
         Ok(())
     }
     fn event(&mut self, event: &Stamped) -> Result<(), LedgerError> {
         self.call()?;
         self.events.push(event.clone());
+        self.steps.push(Step::Event(event.clone()));
         Ok(())
     }
     fn run_ended(&mut self, row: &RunEnd) -> Result<(), LedgerError> {
         self.call()?;
         assert!(self.ended.is_none(), "a run ends once");
         self.ended = Some(row.clone());
+        self.steps.push(Step::Over(row.clone()));
         Ok(())
     }
 }
@@ -113,6 +148,10 @@ impl Memory {
 }
 
 impl Shelf for Memory {
+    fn mask(&self) -> Mask {
+        Arc::new(|text| text.replace("the-secret", "***SECRET***"))
+    }
+
     fn attempt(&self, key: &AttemptKey) -> io::Result<Box<dyn AttemptShelf>> {
         self.tries("folder")?;
         Ok(Box::new(Folder { memory: self.clone(), node: key.node.to_string() }))

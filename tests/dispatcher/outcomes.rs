@@ -56,6 +56,17 @@ fn each_end_has_its_outcome_state_and_reason() {
 }
 
 #[test]
+fn what_git_or_a_verdict_quotes_of_a_secret_is_masked() {
+    let quotes = Trouble::Held { word: "reserved name", sentence: "the commits bring `the-secret`".into() };
+    let played = jobs(&["a"]).script("a", Script { trouble: Some(quotes), ..Script::default() }).play();
+    assert_eq!(played.reason("a"), "reserved name: the commits bring `***SECRET***`");
+    assert_eq!(played.end("a").reason.as_deref(), Some("reserved name: the commits bring `***SECRET***`"));
+    let escaped = r#"{"type":"result","exit_code":0,"text":"it is the\u002dsecret"}"#.to_owned();
+    let played = jobs(&["a"]).script("a", Script { stdout: vec![escaped], ..Script::default() }).play();
+    assert_ne!(played.end("a").summary.as_deref(), Some("it is the-secret"));
+}
+
+#[test]
 fn an_agent_without_commits_has_done_nothing() {
     let nodes = "[nodes.a]\nrunner = \"claude-code\"\nmodel = \"claude-sonnet-4-5\"\nprompt = \"work\"";
     let marker = r#"{"type":"result","subtype":"success","is_error":false,"result":"ok"}"#;

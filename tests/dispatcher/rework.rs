@@ -124,6 +124,20 @@ fn a_round_waits_for_all_reviewers_and_a_held_one_keeps_it_open() {
 }
 
 #[test]
+fn a_dear_reviewer_behind_a_cheap_one_is_spared_while_that_asks_for_changes() {
+    let played = rig(
+        "[nodes.a]\nprompt = \"x\"\nrework = 1\n[nodes.test]\nprompt = \"x\"\nreviews = \"a\"\n\
+         [nodes.review]\nprompt = \"x\"\nreviews = \"a\"\nneeds = [\"test\"]\n[nodes.b]\nprompt = \"x\"\nneeds = [\"a\"]\n",
+    )
+    .script("a", commits())
+    .scripts("test", vec![wants("x"), votes("approve")])
+    .script("review", votes("approve"))
+    .play();
+    assert_eq!(played.states(), "a=passed test=passed review=passed b=passed");
+    assert_eq!(attempts(&played, "review"), [(1, 2, 1)]);
+}
+
+#[test]
 fn evidence_is_made_again_with_every_round() {
     let played = rig("[nodes.a]\nprompt = \"x\"\nrework = 1\n[nodes.e]\nprompt = \"x\"\nneeds = [\"a\"]\n\
          [nodes.r]\nprompt = \"x\"\nreviews = \"a\"\nneeds = [\"e\"]\n")

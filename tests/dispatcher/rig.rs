@@ -22,6 +22,7 @@ use kew::{
         dispatcher::Status,
         executor::Executor,
         ledger::Observer,
+        past::Past,
         scripted::{Happened, Script, Scripted},
     },
     runners::{self, Kind},
@@ -68,6 +69,7 @@ pub struct Rig {
     pub log_max: u64,
     pub max_wait: Option<Duration>,
     pub warnings: Vec<String>,
+    pub past: Option<Past>,
     pub state: State,
     pub shelf: Memory,
 }
@@ -99,6 +101,7 @@ pub fn whole(text: &str) -> Rig {
         log_max: 1 << 20,
         max_wait: None,
         warnings: Vec::new(),
+        past: None,
         state: State::default(),
         shelf: Memory::default(),
     }
@@ -177,6 +180,13 @@ impl Rig {
         Played { engine: Some(engine), ..played }.check()
     }
 
+    /// Plays on from what is on record. What holds of every run is not checked: a part of it was told before.
+    pub fn resume(self) -> Played {
+        let engine = Arc::new(Scripted::new(self.scripts.clone()));
+        let played = self.play_over(Arc::clone(&engine) as Arc<dyn Executor>);
+        Played { engine: Some(engine), ..played }
+    }
+
     /// Plays the run over another engine. Nothing is checked.
     pub fn play_over(mut self, engine: Arc<dyn Executor>) -> Played {
         // A signal is heard by every loop of the process.
@@ -218,6 +228,7 @@ impl Rig {
             backoff: Duration::from_millis(2),
             network: Network::Allowlist,
             warnings: self.warnings.clone(),
+            past: self.past.clone(),
         };
         let mut events = Events::default();
         let shelf = Arc::new(self.shelf.clone());

@@ -11,6 +11,8 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 use serde_json::Value;
 
+use crate::untouched::Untouched;
+
 /// A user of kew with a repository of one commit.
 pub struct Rig {
     _tmp: tempfile::TempDir,
@@ -107,7 +109,9 @@ impl Rig {
     /// The same from another folder, with more arguments.
     pub fn run_in(&self, dir: &Utf8Path, plan: &Utf8Path, more: &[&str]) -> Ran {
         let args = [&["run", plan.as_str(), "--format", "json"], more].concat();
+        let before = Untouched::now(dir);
         let output = self.command(env!("CARGO_BIN_EXE_kew"), &args).current_dir(dir).output().unwrap();
+        before.still();
         let ran = Ran::of(&output);
         self.nothing_left(&ran);
         ran
@@ -119,8 +123,9 @@ impl Rig {
         let err = fs::File::create(self.root.join("err")).unwrap();
         let mut command =
             self.command(env!("CARGO_BIN_EXE_kew"), &["run", plan.as_str(), "--format", "json"]);
+        let before = Untouched::now(&self.repo);
         let child = command.stdout(out).stderr(err).spawn().unwrap();
-        Running { child, root: self.root.clone() }
+        Running { child, root: self.root.clone(), before }
     }
 
     /// No container of the run in any state, no checkout, no lock.
@@ -158,6 +163,7 @@ pub struct Running {
     /// The process.
     pub child: Child,
     root: Utf8PathBuf,
+    before: Untouched,
 }
 
 impl Running {
@@ -193,6 +199,7 @@ impl Running {
             assert!(begun.elapsed() < CEILING, "kew does not end");
             std::thread::sleep(Duration::from_millis(50));
         };
+        self.before.still();
         let stderr = fs::read_to_string(self.root.join("err")).unwrap();
         Ran { code: status.code().unwrap_or(-1), events: self.events(), stderr }
     }

@@ -157,8 +157,14 @@ fn limits_hold() {
     assert_eq!(held(within(CollectLimits { objects: 8, ..limits() })), Held::TooMuch);
     assert_eq!(held(within(CollectLimits { pack_bytes: 2000, ..limits() })), Held::TooMuch);
     assert_eq!(held(within(CollectLimits { paths: 4, ..limits() })), Held::TooMuch);
-    let enough =
-        CollectLimits { commits: 3, object_bytes: 400_000, objects: 9, pack_bytes: 400_000, paths: 5 };
+    let enough = CollectLimits {
+        commits: 3,
+        object_bytes: 400_000,
+        objects: 9,
+        pack_bytes: 400_000,
+        paths: 5,
+        ..limits()
+    };
     assert_eq!(within(enough).unwrap().head, Some(done));
 }
 

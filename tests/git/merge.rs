@@ -152,3 +152,70 @@ fn a_merge_comes_home_with_all_its_steps() {
     assert_eq!(git(&world.user(), &["rev-list", "--merges", "--count", name.as_str()]), "2");
     git(&world.user(), &["fsck", "--strict", "--full"]);
 }
+
+#[test]
+fn what_a_merge_contains_adds_nothing_to_it() {
+    let world = World::new();
+    let a = side(&world, "a", "main", "a", "a");
+    let b = side(&world, "b", "main", "b", "b");
+    git(&world.user(), &["merge", "-q", "--no-edit", "a"]);
+    let both = head(&world.user());
+    let c = side(&world, "c", "main", "c", "c");
+    let kew = world.open();
+    let list = inputs(&kew, &[("a", &a), ("both", &both), ("b", &b)]);
+    assert_eq!(merge_inputs(&kew.mirror, &list).unwrap(), both);
+    let list = inputs(&kew, &[("a", &a), ("c", &c), ("both", &both), ("b", &b)]);
+    let merged = merge_inputs(&kew.mirror, &list).unwrap();
+    let facts = git(kew.mirror.path(), &["log", "-1", "--format=%P|%s", merged.as_str()]);
+    assert_eq!(facts, format!("{c} {both}|kew: merge c, both"));
+}
+
+#[test]
+fn results_without_a_change_merge_too() {
+    let world = World::new();
+    let user = world.user();
+    let base = head(&user);
+    let empty = |name: &str| {
+        git(&user, &["checkout", "-q", "-b", name, "main"]);
+        git(&user, &["commit", "-q", "--allow-empty", "-m", name]);
+        head(&user)
+    };
+    let (one, two) = (empty("one"), empty("two"));
+    let a = side(&world, "a", "main", "a", "a");
+    let kew = world.open();
+    // A node that committed nothing gives its input.
+    assert_eq!(merge_inputs(&kew.mirror, &inputs(&kew, &[("none", &base), ("a", &a)])).unwrap(), a);
+    let merged =
+        merge_inputs(&kew.mirror, &inputs(&kew, &[("one", &one), ("two", &two), ("a", &a)])).unwrap();
+    let tree = |commit: &CommitId| git(kew.mirror.path(), &["rev-parse", &format!("{commit}^{{tree}}")]);
+    assert_eq!(tree(&merged), tree(&a));
+    for commit in [&one, &two, &a] {
+        git(kew.mirror.path(), &["merge-base", "--is-ancestor", commit.as_str(), merged.as_str()]);
+    }
+}
+
+#[test]
+fn a_criss_cross_has_one_id_on_every_machine_and_in_every_format() {
+    for format in ["sha1", "sha256"] {
+        let world = World::with_format(format);
+        let user = world.user();
+        let a = side(&world, "a", "main", "a", "a");
+        let b = side(&world, "b", "main", "b", "b");
+        for (at, with) in [("a", &b), ("b", &a)] {
+            git(&user, &["checkout", "-q", at]);
+            git(&user, &["merge", "-q", "--no-edit", with.as_str()]);
+            commit(&user, &format!("{at}-more"), at);
+        }
+        let (a, b) = (rev(&user, "a"), rev(&user, "b"));
+        assert_eq!(git(&user, &["merge-base", "--all", "a", "b"]).lines().count(), 2);
+        let kew = world.open();
+        let first = merge_inputs(&kew.mirror, &inputs(&kew, &[("a", &a), ("b", &b)])).unwrap();
+        let other = World::new();
+        git(&other.root, &["clone", "-q", "--mirror", user.as_str(), "copy.git"]);
+        let kew = other.open_at(&other.root.join("copy.git"));
+        let second = merge_inputs(&kew.mirror, &inputs(&kew, &[("a", &a), ("b", &b)])).unwrap();
+        assert_eq!(first, second, "{format}");
+        let again = merge_inputs(&kew.mirror, &inputs(&kew, &[("a", &a), ("b", &b)])).unwrap();
+        assert_eq!(again, second);
+    }
+}

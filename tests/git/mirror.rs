@@ -76,24 +76,6 @@ fn strange_paths_and_sha256_work() {
 }
 
 #[test]
-fn reserved_names_are_found_at_any_depth_and_in_any_case() {
-    let world = World::new();
-    let user = world.user();
-    let clean = commit(&user, "kew-prompt.txt", "not reserved");
-    for path in [".kew-prompt.txt", "a/b/.KEW-Review-Verdict.json", ".Kew-x/file"] {
-        commit(&user, path, "planted");
-    }
-    let kew = world.open();
-    let base = kew.base();
-    kew.mirror.ensure(&kew.user, &clean).unwrap();
-    assert_eq!(kew.mirror.reserved_names(&clean).unwrap(), Vec::<String>::new());
-    assert_eq!(
-        kew.mirror.reserved_names(&base).unwrap(),
-        [".Kew-x/file", ".kew-prompt.txt", "a/b/.KEW-Review-Verdict.json"]
-    );
-}
-
-#[test]
 fn a_damaged_or_foreign_mirror_is_an_error_that_says_what_to_do() {
     let world = World::new();
     let kew = world.open();

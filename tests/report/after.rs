@@ -132,6 +132,7 @@ fn run() -> RunDetail {
             network: "allowlist".into(),
             owner: "o".into(),
             started: START,
+            prompts: Vec::new(),
             nodes: vec![
                 node_start("parser", &[]),
                 shell,

@@ -7,7 +7,7 @@ use kew::{
     git::{
         access::Access,
         base::UserRepo,
-        checkout::checkout,
+        checkout::{checkout, checkout_to_depth},
         collect::{self, CollectFault, CollectLimits, Collected},
         land,
         mirror::Mirror,
@@ -149,6 +149,13 @@ impl Kew {
     pub fn checkout(&self, input: &CommitId, name: &str) -> Utf8PathBuf {
         let dest = self.root.join(name);
         checkout(&self.mirror, input, &dest, &branch(), Access::Everyone).unwrap();
+        dest
+    }
+
+    /// A checkout with only the newest commits.
+    pub fn checkout_to_depth(&self, input: &CommitId, name: &str, depth: u32) -> Utf8PathBuf {
+        let (dest, depth) = (self.root.join(name), std::num::NonZeroU32::new(depth));
+        checkout_to_depth(&self.mirror, input, &dest, &branch(), Access::Everyone, depth).unwrap();
         dest
     }
 

@@ -9,7 +9,7 @@ use crate::{
     run::unix_ms,
 };
 
-impl Ready<'_> {
+impl Ready {
     /// The run's row.
     pub(super) fn start_row(&self, id: &RunId, labels: &Labels) -> RunStart {
         let plan = &self.checked.plan;
@@ -32,7 +32,7 @@ impl Ready<'_> {
         RunStart {
             run: id.clone(),
             epic: plan.epic.name.clone(),
-            plan_path: self.args.plan.to_string(),
+            plan_path: self.options.plan.to_string(),
             plan_text: self.checked.text.clone(),
             digest: self.digest(plan, &settings_json),
             settings_json,
@@ -41,6 +41,7 @@ impl Ready<'_> {
             owner: labels.owner.clone(),
             started: unix_ms(),
             nodes: nodes.collect(),
+            prompts: self.checked.prompts.clone(),
         }
     }
 

@@ -10,13 +10,20 @@ use crate::{
     cli::say,
     docker::{
         argv::Labels,
-        client::Docker,
+        client::{Docker, DockerError},
         sealed::{Access as SealedAccess, Sealed, run_sealed},
     },
+    error::Failure,
+    name::RunId,
     run::fresh,
-    store::lock::{RunLock, locks_dir},
+    store::lock::{RunLock, lock_path, locks_dir},
     text, workspace,
 };
+
+/// Removes what it can, without following a link. On an engine with user namespaces its root has no say over what this user
+/// made and an agent moved into a closed or sticky folder of its own; so the agent's folders are opened first, and what remains
+/// is this user's to remove.
+const EMPTY: &str = "find /work -mindepth 1 -type d ! -perm 0777 -exec chmod 0777 {} + ; find /work -mindepth 1 -depth -delete";
 
 /// Empties folders of which an agent's user owns a part, by a container that may.
 pub(super) struct Cleaner {
@@ -36,7 +43,7 @@ impl Cleaner {
             image: &self.collector,
             folder: folder.as_str(),
             access: SealedAccess::Clean,
-            script: "find /work -mindepth 1 -depth -delete",
+            script: EMPTY,
             args: &[],
         };
         // What remains is found by the removal that follows, which is reported.
@@ -56,7 +63,7 @@ pub(super) fn reap(checkout_dir: Option<&Utf8Path>, state: &Utf8Path, clean: &Cl
         let Ok(Some(lock)) = RunLock::try_take(&lock) else { continue };
         let run = lock.path().file_name().unwrap_or_default().to_owned();
         let label = format!("kew.run={run}");
-        let containers = clean.docker.containers(&label).unwrap_or_default();
+        let Ok(containers) = of_this_state(&clean.docker, &clean.labels.state, &label) else { continue };
         let gone = containers.iter().all(|container| clean.docker.remove(container).unwrap_or(false));
         if gone && workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_ok() {
             say(&format!(
@@ -66,4 +73,40 @@ pub(super) fn reap(checkout_dir: Option<&Utf8Path>, state: &Utf8Path, clean: &Cl
             let _ = lock.remove();
         }
     }
+}
+
+/// Removes what the kew that carried this very run out before left. This one holds the run's lock, so that one is dead.
+pub(super) fn leftovers_of(
+    run: &RunId,
+    checkout_dir: Option<&Utf8Path>,
+    state: &Utf8Path,
+    own: &Utf8Path,
+    clean: &Cleaner,
+) -> Result<(), Failure> {
+    let own_containers = clean.docker.containers(&format!("kew.owner={}", clean.labels.owner))?;
+    for container in of_this_state(&clean.docker, &clean.labels.state, &format!("kew.run={run}"))? {
+        if !own_containers.contains(&container) && !clean.docker.remove(&container)? {
+            return Err(Failure::infrastructure(format!(
+                "the container `{container}`, which the run left before, could not be removed"
+            )));
+        }
+    }
+    let folder = checkout_dir.map(Utf8Path::to_owned);
+    let folder = folder.or_else(|| Utf8PathBuf::from_path_buf(std::env::temp_dir()).ok());
+    let lock = lock_path(state, run);
+    let dead = folder.map(|folder| workspace::dead(&folder, |found| found == lock)).unwrap_or_default();
+    for (workspace, _) in dead.into_iter().filter(|(workspace, _)| workspace != own) {
+        if workspace::remove_dead(&workspace, |folder| clean.empty(folder)).is_err() {
+            say(&format!(
+                "warning: the folder `{workspace}`, which the run left before, could not be removed"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Containers of this very state folder with a label: another's may carry the same one.
+fn of_this_state(docker: &Docker, state: &str, label: &str) -> Result<Vec<String>, DockerError> {
+    let of_state = docker.containers(&format!("kew.state={state}"))?;
+    Ok(docker.containers(label)?.into_iter().filter(|id| of_state.contains(id)).collect())
 }

@@ -50,6 +50,11 @@ impl Board {
                 self.started = Some(event.time);
                 self.nodes = nodes.iter().map(|node| (node.clone(), NodeState::Waiting)).collect();
             }
+            RunEvent::RunResumed { nodes, kept, .. } => {
+                self.started = Some(event.time);
+                let state = |node| if kept.contains(node) { NodeState::Passed } else { NodeState::Waiting };
+                self.nodes = nodes.iter().map(|node| (node.clone(), state(node))).collect();
+            }
             RunEvent::NodeStarted { node, runner, model, .. } => {
                 self.set(node, NodeState::Running);
                 self.running.retain(|running| running.node != *node);

@@ -23,10 +23,11 @@ use crate::{
     egress::Dealings,
     git::{
         beneath::{ReadFault, read_beneath},
-        collect,
+        collect::{self, CollectFault, Held},
         heads::{Heads, untouched},
-        land::land,
-        prompt::{remove_prompt, write_prompt},
+        land::{land, land_held},
+        prompt::{PromptError, remove_prompt, write_prompt},
+        recover::{RecoverFault, recover},
         refs,
     },
     lines::Line,
@@ -78,8 +79,16 @@ impl Attempt for Contest {
         // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
         let removed = remove_prompt(&self.folder);
         let end = end?;
-        removed
-            .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be removed: {error}")))?;
+        match removed {
+            // The agent's doing, and no reason to distrust the machine.
+            Err(PromptError::Folder) => {
+                let sentence = "a folder is in the place of the prompt's file".to_owned();
+                return Err(Trouble::Held { word: Held::Spoilt.word(), sentence });
+            }
+            removed => removed.map_err(|error| {
+                Trouble::Infrastructure(format!("the prompt could not be removed: {error}"))
+            })?,
+        }
         Ok(end)
     }
 
@@ -102,7 +111,7 @@ impl Attempt for Contest {
         let answer = shared.workspace.quarantine(&format!("{}.answer", self.spec.container));
         let taken = self.pack(&answer).and_then(|()| {
             collect::accept(&answer, &shared.mirror, &quarantine, &self.input, &shared.limits)
-                .map_err(of_collect)
+                .map_err(|fault| self.keep(&quarantine, fault))
         });
         let _ = fs::remove_file(&answer);
         let taken = taken?;
@@ -125,15 +134,29 @@ impl Attempt for Contest {
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {
         match read_beneath(&self.folder, SIDECAR_FILENAME, MAX_BYTES as u64) {
             Ok(bytes) => Ok((bytes, FoundAt::Root)),
-            Err(fault) => Err(match fault {
-                ReadFault::Missing => SidecarFault::Missing,
-                ReadFault::Symlink | ReadFault::Outside => SidecarFault::Symlink,
-                ReadFault::HardLinked => SidecarFault::HardLink,
-                ReadFault::NotARegularFile => SidecarFault::NotAFile,
-                ReadFault::TooLarge { .. } => SidecarFault::TooLarge,
-                ReadFault::Unreadable(error) => SidecarFault::Unreadable(error.to_string()),
-            }),
+            // The nonce of the brief is required then, and the reviewed commit has no file of that name: such an input is held.
+            Err(ReadFault::Missing) => recover(&self.folder, SIDECAR_FILENAME, MAX_BYTES as u64)
+                .map(|bytes| (bytes, FoundAt::Below))
+                .map_err(|fault| match fault {
+                    RecoverFault::None => SidecarFault::Missing,
+                    RecoverFault::Several => SidecarFault::Ambiguous,
+                    RecoverFault::TooMany => SidecarFault::Unsearched,
+                    RecoverFault::Disguised(path) => SidecarFault::Disguised(path),
+                    RecoverFault::Read(fault) => of_read(fault),
+                }),
+            Err(fault) => Err(of_read(fault)),
         }
+    }
+}
+
+fn of_read(fault: ReadFault) -> SidecarFault {
+    match fault {
+        ReadFault::Missing => SidecarFault::Missing,
+        ReadFault::Symlink | ReadFault::Outside => SidecarFault::Symlink,
+        ReadFault::HardLinked => SidecarFault::HardLink,
+        ReadFault::NotARegularFile => SidecarFault::NotAFile,
+        ReadFault::TooLarge { .. } => SidecarFault::TooLarge,
+        ReadFault::Unreadable(error) => SidecarFault::Unreadable(error.to_string()),
     }
 }
 
@@ -152,6 +175,24 @@ impl Contest {
         let end = self.contain(sink, Some(&lease.address));
         self.egress = lease::give_back(docker, &lease);
         end
+    }
+
+    /// Of what is held, brings home what can be looked at, and says where it is.
+    fn keep(&self, quarantine: &Utf8Path, fault: CollectFault) -> Trouble {
+        let CollectFault::Held { keep: Some(head), .. } = &fault else { return of_collect(fault) };
+        let shared = &self.shared;
+        let name = refs::held(&self.spec.key);
+        let kept = land_held(&shared.repo, &shared.mirror, quarantine, &self.input, head, &name);
+        let more = match kept {
+            Ok(()) => format!("look: git diff {}..{name}", self.input.short()),
+            Err(error) => format!("its commits could not be kept: {error}"),
+        };
+        match of_collect(fault) {
+            Trouble::Held { word, sentence } => {
+                Trouble::Held { word, sentence: format!("{sentence}; {more}") }
+            }
+            other => other,
+        }
     }
 
     /// Starts the container, streams it, and returns when it is known to be gone.

@@ -3,7 +3,7 @@
 //! Invariant: a try of a round starts from what that round starts from, and a verdict on a commit that does not stand any
 //! more counts for nothing.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Action, Dispatcher, Live, Now, Stopping};
 use crate::{
@@ -80,7 +80,14 @@ impl Dispatcher<'_> {
             self.hold_subject(subject, held.unwrap_or_default(), follow);
             return;
         }
-        let over = reviewers.iter().all(|reviewer| self.sched.state(*reviewer).terminal());
+        // A reviewer that waits for one which asks for changes, itself or through its evidence, has no say in this round.
+        let asking = reviewers.iter().filter(|reviewer| self.live[**reviewer].asks.is_some());
+        let blocked: BTreeSet<NodeIx> =
+            asking.flat_map(|reviewer| self.sched.dependents(*reviewer)).collect();
+        let over = reviewers.iter().all(|reviewer| match self.sched.state(*reviewer) {
+            NodeState::Waiting => blocked.contains(reviewer),
+            state => state.terminal(),
+        });
         let dependents = self.sched.dependents(subject);
         if !over || dependents.iter().any(|node| self.sched.state(*node) == NodeState::Running) {
             return;
@@ -93,13 +100,19 @@ impl Dispatcher<'_> {
 
     /// The next round of a subject begins: what its reviewers and all that depends on it have done is void.
     fn reopen(&mut self, subject: NodeIx, round: u32, asked: Vec<Asked>, follow: &mut Vec<Action>) {
-        let reason = format!("round {round} of `{}`", self.plan.nodes[subject].id);
-        let findings = asked.iter().map(|asked| asked.opinion.findings.len()).sum();
-        let reviewers = asked.iter().map(|asked| asked.reviewer.clone()).collect();
-        let rejected = self.live[subject].result.clone().unwrap_or_else(|| self.base.clone());
-        self.sent_back.remove(&subject);
         let reopened = self.sched.reopen(subject);
-        let again = reopened.iter().map(|node| self.plan.nodes[*node].id.clone()).collect();
+        self.sent_back.remove(&subject);
+        // First of all: whoever takes the run up from here must know that a round has begun, or would repeat the last one.
+        follow.push(Action::Tell(RunEvent::RoundStarted {
+            node: self.plan.nodes[subject].id.clone(),
+            round,
+            of: self.plan.nodes[subject].rework + 1,
+            reviewers: asked.iter().map(|asked| asked.reviewer.clone()).collect(),
+            findings: asked.iter().map(|asked| asked.opinion.findings.len()).sum(),
+            again: reopened.iter().map(|node| self.plan.nodes[*node].id.clone()).collect(),
+        }));
+        let reason = format!("round {round} of `{}`", self.plan.nodes[subject].id);
+        let rejected = self.live[subject].result.clone().unwrap_or_else(|| self.base.clone());
         for node in reopened {
             let live = &mut self.live[node];
             let attempt = live.attempt;
@@ -108,14 +121,6 @@ impl Dispatcher<'_> {
             follow.push(Action::Node { node, state: NodeState::Waiting, reason: reason.clone() });
         }
         self.live[subject].restart = Some((rejected, asked));
-        follow.push(Action::Tell(RunEvent::RoundStarted {
-            node: self.plan.nodes[subject].id.clone(),
-            round,
-            of: self.plan.nodes[subject].rework + 1,
-            reviewers,
-            findings,
-            again,
-        }));
     }
 
     /// Reviewers ask for changes and no round is left for them: the subject waits for a person.

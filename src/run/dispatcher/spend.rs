@@ -87,7 +87,7 @@ impl Dispatcher<'_> {
     }
 }
 
-fn spent(tokens: Option<Tokens>, usd: Option<f64>) -> Spent {
+pub(super) fn spent(tokens: Option<Tokens>, usd: Option<f64>) -> Spent {
     let all = |tokens: Tokens| {
         [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]
             .into_iter()

@@ -19,7 +19,7 @@ use crate::{
     plan::spec::NodeIx,
     run::{
         executor::Sink,
-        ledger::{AttemptShelf, LineLog},
+        ledger::{AttemptShelf, LineLog, Mask},
     },
     runners::Runner,
     stream::{Account, StreamEvent},
@@ -37,6 +37,7 @@ const EMPTY_STEPS: u32 = 25;
 pub(super) struct Listener {
     node: NodeIx,
     runner: &'static dyn Runner,
+    mask: Mask,
     tell: Sender<Told>,
     log_max: u64,
     step_cap: Option<u32>,
@@ -112,7 +113,12 @@ impl Texts {
 
 impl Listener {
     /// Takes the lines of a job's attempt into its files.
-    pub(super) fn new(job: &Job, tell: &Sender<Told>, files: &mut dyn AttemptShelf) -> Result<Self, Outcome> {
+    pub(super) fn new(
+        job: &Job,
+        tell: &Sender<Told>,
+        files: &mut dyn AttemptShelf,
+        mask: Mask,
+    ) -> Result<Self, Outcome> {
         let out = Out {
             log: files.stdout().map_err(|error| disk("the log", &error))?,
             account: Account::default(),
@@ -131,6 +137,7 @@ impl Listener {
         Ok(Self {
             node: job.node,
             runner: job.runner,
+            mask,
             tell: tell.clone(),
             log_max: job.log_max,
             step_cap: job.step_cap,
@@ -218,7 +225,7 @@ impl Listener {
                 phase: "running",
                 tokens: out.account.tokens(),
                 cost_usd: if self.runner.free() { Some(0.0) } else { out.account.cost_usd() },
-                activity: out.activity.as_ref().map(|text| text.chars().take(200).collect()),
+                activity: out.activity.as_ref().map(|text| (self.mask)(text).chars().take(200).collect()),
             });
             // The loop may be busy; a lost progress line is no loss.
             let _ = self.tell.try_send(told);

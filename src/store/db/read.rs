@@ -7,7 +7,7 @@ use crate::{
     egress::Refused,
     event::{RunEvent, Stamped},
     name::{AttemptKey, BadName, CommitId, EpicName, NodeId, RunId},
-    record::{AttemptEnd, AttemptStart, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, FrozenPrompt, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
     store::rows::{AttemptDetail, NodeDetail, RunDetail, RunSummary, StateCounts},
     stream::{CostSource, Tokens},
 };
@@ -98,6 +98,10 @@ impl Store {
             collect(&read, doing, nodes, [id.as_str()], node)?.into_iter().unzip();
         start.nodes = starts;
         let refused = refused(&read, &id)?;
+        let prompts = "SELECT asked, path, text FROM prompts WHERE run = ?1 ORDER BY asked";
+        start.prompts = collect(&read, doing, prompts, [id.as_str()], |row| {
+            Ok(FrozenPrompt { asked: row.get("asked")?, path: row.get("path")?, text: row.get("text")? })
+        })?;
         for detail in &mut nodes {
             detail.attempts = attempts(&read, &id, &detail.node)?;
             for attempt in &mut detail.attempts {
@@ -196,6 +200,7 @@ fn run(row: &Row<'_>) -> rusqlite::Result<(RunStart, Option<RunEnd>)> {
         owner: row.get("owner")?,
         started: row.get("started")?,
         nodes: Vec::new(),
+        prompts: Vec::new(),
     };
     Ok((start, end))
 }

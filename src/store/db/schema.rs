@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Version of the tables, kept in `user_version`. A newer one is refused.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(10);
@@ -110,11 +110,24 @@ CREATE TABLE events (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Prompt files as they were when the run began.
+const PROMPTS: &str = "
+CREATE TABLE prompts (
+  run TEXT NOT NULL REFERENCES runs (run) ON DELETE CASCADE,
+  asked TEXT NOT NULL,
+  path TEXT NOT NULL,
+  text TEXT NOT NULL,
+  PRIMARY KEY (run, asked)
+) STRICT, WITHOUT ROWID;
+";
+
 /// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
-const MIGRATIONS: [&str; 1] = ["
+const MIGRATIONS: [&[&str]; 2] = [&[COST_SOURCES], &[PROMPTS]];
+
+const COST_SOURCES: &str = "
 ALTER TABLE attempts ADD COLUMN cost_source TEXT;
 UPDATE attempts SET cost_source = CASE runner WHEN 'shell' THEN 'free' ELSE 'list-price' END WHERE cost_usd IS NOT NULL;
-"];
+";
 
 /// Where the database lies.
 pub(super) fn path(state_dir: &Utf8Path) -> Utf8PathBuf {
@@ -255,9 +268,13 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     let write = connection.transaction_with_behavior(TransactionBehavior::Immediate).doing(doing)?;
     refuse_newer(&write, path)?;
     match version(&write)? as usize {
-        0 => write.execute_batch(TABLES).doing(doing)?,
+        0 => {
+            for tables in [TABLES, PROMPTS] {
+                write.execute_batch(tables).doing(doing)?;
+            }
+        }
         found => {
-            for migration in &MIGRATIONS[found - 1..] {
+            for migration in MIGRATIONS[found - 1..].iter().copied().flatten() {
                 write.execute_batch(migration).doing("cannot bring the tables up to date")?;
             }
         }

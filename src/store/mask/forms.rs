@@ -108,7 +108,8 @@ fn aligned(value: &[u8], engine: &GeneralPurpose) -> Vec<(Vec<u8>, usize)> {
         .collect()
 }
 
-/// As JSON strings hold it: plainly, with escaped slashes, in ASCII alone, and inside a string of a string.
+/// As JSON strings hold it: plainly, with escaped slashes, in ASCII alone, and inside a string of a string: what a tool
+/// prints as JSON is escaped once more in the agent's own stream, and again where that tool printed another's answer.
 fn json_escaped(text: &str) -> Vec<Vec<u8>> {
     let once = json_inside(text);
     let slashes = once.replace('/', "\\/");
@@ -120,7 +121,8 @@ fn json_escaped(text: &str) -> Vec<Vec<u8>> {
         }
     }
     let twice = json_inside(&once);
-    [once, slashes, ascii, twice].map(String::into_bytes).into()
+    let thrice = json_inside(&twice);
+    [once, slashes, ascii, twice, thrice].map(String::into_bytes).into()
 }
 
 /// What stands between the quotes of the JSON string.

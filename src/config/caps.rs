@@ -73,7 +73,9 @@ pub(super) fn measure(policy: &Policy, allow: &[String], images: &[String]) -> R
                 None => image == pattern,
             })
         };
-        let image = |line: &&String| line.split_once(" = ").is_none_or(|(_, image)| !fits(image));
+        // As the file has it, quotes and all.
+        let image =
+            |line: &&String| line.split_once(" = ").is_none_or(|(_, image)| !fits(image.trim_matches('"')));
         let over: Vec<&String> = images.iter().filter(image).collect();
         if !over.is_empty() {
             return Err(SettingsError::new(
@@ -107,12 +109,15 @@ mod tests {
             measure(&policy, &strings(allow), &strings(images)).map_err(|error| error.to_string())
         };
         assert_eq!(
-            measured(&["crates.io", "rust"], &["images.shell = kew-shell:2", "images.pi = acme/agent:1"]),
+            measured(
+                &["crates.io", "rust"],
+                &["images.shell = \"kew-shell:2\"", "images.pi = \"acme/agent:1\""]
+            ),
             Ok(())
         );
         assert!(measured(&["npm.acme.example"], &[]).unwrap_err().contains("`npm.acme.example`"));
         assert!(measured(&["node"], &[]).unwrap_err().contains("nodejs.org"));
-        assert!(measured(&[], &["images.pi = acme/agent:12"]).unwrap_err().contains("acme/agent:12"));
+        assert!(measured(&[], &["images.pi = \"acme/agent:12\""]).unwrap_err().contains("acme/agent:12"));
         let nothing = Policy { allow_max: Some(vec![]), images_max: Some(vec![]), ..Policy::default() };
         assert!(measure(&nothing, &strings(&["a.example"]), &[]).is_err());
         assert!(measure(&nothing, &[], &strings(&["images.a = b"])).is_err());

@@ -70,7 +70,7 @@ fn a_slip_in_a_list_says_what_there_is() {
 
 #[test]
 fn the_policy_closes_what_a_repository_asks_for() {
-    let user = "[policy]\nallow_max = [\"rust\"]\nimages_max = [\"kew-*\", \"example/*\"]\n";
+    let user = "[policy]\nallow_max = [\"rust\"]\nimages_max = [\"kew-*\"]\n";
     let asks = |allow: &str| rig(user, &format!("[sandbox]\nallow = [{allow}]"));
     assert_eq!(asks("\"crates.io\"").kew(&["check", "plan.toml"]).code, 0);
     asks("\"crates.io\", \"npm.acme.example\"")

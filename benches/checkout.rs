@@ -157,10 +157,7 @@ fn deep(out: &mut dyn io::Write, megabytes: usize) -> io::Result<()> {
 
 fn commit(out: &mut dyn io::Write, at: usize) -> io::Result<()> {
     let when = 1_700_000_000 + at;
-    writeln!(
-        out,
-        "commit refs/heads/main\ncommitter bench <bench@example.org> {when} +0000\ndata 6\nchange\n"
-    )
+    write!(out, "commit refs/heads/main\ncommitter bench <bench@example.org> {when} +0000\ndata 6\nchange\n")
 }
 
 fn file(out: &mut dyn io::Write, path: &str, bytes: &[u8]) -> io::Result<()> {

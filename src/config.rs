@@ -8,6 +8,7 @@ mod checkout;
 mod layers;
 pub mod map;
 mod policy;
+pub mod publish;
 
 pub use self::{checkout::Checkout, layers::Layers, policy::Policy};
 
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     docker::argv::{Limits, Network},
     egress::{self, Host},
+    git::artifacts::ArtifactLimits,
     name::EnvName,
     runners::{
         Kind, Registry, Runner,
@@ -61,6 +63,9 @@ pub struct Settings {
     /// Which commits are held for a person, and what nobody may choose, whatever else is set. Not from a repository's file.
     #[serde(default)]
     pub policy: Policy,
+    /// Where and how branches and pull requests are published.
+    #[serde(default)]
+    pub publish: publish::Publish,
     /// Kew's own runners and those above.
     #[serde(skip)]
     pub registry: Registry,
@@ -76,7 +81,8 @@ pub struct Settings {
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sandbox {
-    /// Always true in this version: agents run in containers only.
+    /// Default true: agents run in containers. `false` runs them as processes of this host, with all that you may do and see;
+    /// never from a repository's file.
     pub enabled: bool,
     /// Where containers may connect to: `allowlist` (default), `open` (full egress; not from a repository's file) or `none`.
     pub network: Network,
@@ -104,6 +110,14 @@ pub struct Sandbox {
     pub file_size: Size,
     /// The largest log of one stream of one attempt.
     pub log_max: Size,
+    /// The most disk that one checkout may take while its agent runs. More stops the agent as a runaway.
+    pub checkout_max: Size,
+    /// How many artifacts one attempt may leave; more are left out.
+    pub artifacts_files: u32,
+    /// The largest artifact; larger ones are left out.
+    pub artifacts_file_size: Size,
+    /// The size of all artifacts of one attempt; what is above it is left out.
+    pub artifacts_size: Size,
     /// The folder that checkouts are made in; must be on a disk that the docker engine sees under the same path. Not from
     /// a repository's file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,6 +169,10 @@ impl Default for Sandbox {
             home_size: size(1 << 30),
             file_size: size(2 << 30),
             log_max: size(256 << 20),
+            checkout_max: size(16 << 30),
+            artifacts_files: 10_000,
+            artifacts_file_size: size(256 << 20),
+            artifacts_size: size(1 << 30),
             checkout_dir: None,
             stop_grace: 10,
             idle_timeout: None,
@@ -194,10 +212,10 @@ fn registry(runners: &BTreeMap<String, OwnRunner>) -> Result<Registry, SettingsE
 
 fn check(settings: &Settings) -> Result<(), SettingsError> {
     let sandbox = &settings.sandbox;
-    if !sandbox.enabled {
+    if !sandbox.enabled && sandbox.network == Network::None {
         return Err(SettingsError::new(
-            "`sandbox.enabled = false` is set, but this version of kew runs agents in containers only",
-            "remove the key",
+            "`sandbox.network = \"none\"` needs containers, but `sandbox.enabled = false` runs agents on the host",
+            "remove one of the two",
         ));
     }
     caps::check(settings)?;
@@ -242,6 +260,7 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             ));
         }
     }
+    settings.publish.check()?;
     let toolchains = sandbox.toolchains.iter().flat_map(|(name, toolchain)| {
         toolchain
             .images
@@ -358,6 +377,15 @@ impl Sandbox {
     /// How many steps a runner's agent may take.
     pub fn steps(&self, runner: &dyn Runner) -> Option<u32> {
         self.step_cap.filter(|_| runner.kind() == Kind::Agent).or(runner.step_cap())
+    }
+
+    /// What is stored of an attempt's artifacts at most.
+    pub fn artifact_limits(&self) -> ArtifactLimits {
+        ArtifactLimits {
+            files: self.artifacts_files,
+            file_bytes: self.artifacts_file_size.bytes(),
+            bytes: self.artifacts_size.bytes(),
+        }
     }
 
     /// The bounds of a container on an engine with so many CPUs, if that is known.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     egress::Refused,
     name::{NodeId, RunId},
-    record::NodeState,
+    record::{NodeState, PublicationState},
     stream::{CostSource, Tokens},
 };
 
@@ -114,7 +114,7 @@ pub enum RunEvent {
         tokens: Option<Tokens>,
         /// US dollars.
         cost_usd: Option<f64>,
-        /// Who says so; `unknown` beside a number makes it "at least".
+        /// Who says so; `unknown` beside a number makes it "at least", `list-price-not-billed` no money spent.
         #[serde(default)]
         cost_source: CostSource,
         /// The commit that it brought.
@@ -123,6 +123,12 @@ pub enum RunEvent {
         commits: u32,
         /// The ref that keeps them.
         git_ref: Option<String>,
+        /// The ref that keeps what an attempt left that did not pass; nothing starts from it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<String>,
+        /// How many artifacts are stored.
+        #[serde(default)]
+        artifacts: usize,
         /// The folder with its logs.
         logs: Option<String>,
     },
@@ -208,6 +214,43 @@ pub enum RunEvent {
         /// What for.
         reason: String,
     },
+    /// A node's branch is on the remote, and its pull request is open if one was wanted.
+    Published {
+        /// The node.
+        node: NodeId,
+        /// The branch.
+        branch: String,
+        /// The remote's address, without user and password.
+        remote: String,
+        /// The commit.
+        commit: String,
+        /// The page of its pull request.
+        url: Option<String>,
+        /// Nothing had to be done: it was all there.
+        already: bool,
+    },
+    /// A node has no commit that the base has not, so there is nothing to publish.
+    NothingToPublish {
+        /// The node.
+        node: NodeId,
+        /// The branch that it would have had.
+        branch: String,
+    },
+    /// A node that may be published could not be. It stays passed; `kew publish` tries again.
+    PublishFailed {
+        /// The node.
+        node: NodeId,
+        /// The branch.
+        branch: String,
+        /// The remote's address, without user and password.
+        remote: String,
+        /// `refused` (a person decides), `unreachable` or `stopped`.
+        state: PublicationState,
+        /// Why (may quote the remote).
+        reason: String,
+        /// What to do.
+        help: String,
+    },
     /// Nothing happened for a while; the run is alive.
     Heartbeat {
         /// Running nodes.
@@ -223,8 +266,11 @@ pub enum RunEvent {
         duration_ms: i64,
         /// Sum of known tokens; `None` if none is known.
         tokens: Option<Tokens>,
-        /// Sum of known costs; `None` if none is known.
+        /// Sum of known costs, money that somebody is billed for; `None` if none is known.
         cost_usd: Option<f64>,
+        /// What subscriptions used, at list price: not billed, and not part of `cost_usd`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_billed_usd: Option<f64>,
         /// At least one node's cost is unknown, so the sum is "at least".
         cost_at_least: bool,
     },

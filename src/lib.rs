@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | 0 words | [`contract`], [`name`], [`units`], [`egress`], [`text`], [`lines`], [`digest`] | checked values, no decisions |
 //! | 1 plan | [`plan`] | text to a checked plan and its graph; pure |
-//! | 2 decisions | [`stream`], [`event`], [`record`], [`sched`], [`rounds`], [`budget`], [`outcome`], [`verdict`] | state machines on values; no clock, I/O or async |
-//! | 3 outside | [`process`], [`docker`], [`git`], [`runners`] | child processes, the engine, repositories, agent CLIs |
+//! | 2 decisions | [`stream`], [`event`], [`record`], [`sched`], [`rounds`], [`budget`], [`publish`], [`outcome`], [`verdict`] | state machines on values; no clock, I/O or async |
+//! | 3 outside | [`process`], [`docker`], [`git`], [`forge`], [`runners`] | child processes, the engine, repositories, agent CLIs |
 //! | 4 running | [`workspace`], [`run`] | the loop that joins decisions with the outside |
 //! | 5 showing | [`store`], [`report`] | the state on disk, and what people and pipelines see |
 //! | 6 front | [`config`], [`error`], [`cli`] | settings, exit codes, commands |
@@ -24,12 +24,14 @@ pub mod docker;
 pub mod egress;
 pub mod error;
 pub mod event;
+pub mod forge;
 pub mod git;
 pub mod lines;
 pub mod name;
 pub mod outcome;
 pub mod plan;
 pub mod process;
+pub mod publish;
 pub mod record;
 pub mod report;
 pub mod rounds;

@@ -18,6 +18,10 @@ pub enum StopCause {
     Deadline(String),
     /// A log grew past its cap; which, and the cap for people.
     LogCap(String),
+    /// Its checkout grew past its cap; the cap for people.
+    CheckoutCap(String),
+    /// The disk of the checkouts is nearly full, whoever filled it; how far, for people.
+    DiskFull(String),
     /// It took more steps than it may, or none that used anything; which, for people.
     StepCap(String),
     /// It said nothing for too long; the cap for people.
@@ -215,7 +219,10 @@ fn of_stop(stop: &StopCause) -> Option<Outcome> {
             Some(Outcome::new(Kind::TimedOut, format!("its timeout of {length} ran out")))
         }
         StopCause::Idle(length) => Some(Outcome::new(Kind::Stalled, format!("it said nothing for {length}"))),
-        StopCause::LogCap(what) | StopCause::StepCap(what) => Some(Outcome::new(Kind::Runaway, what.clone())),
+        StopCause::LogCap(what) | StopCause::StepCap(what) | StopCause::CheckoutCap(what) => {
+            Some(Outcome::new(Kind::Runaway, what.clone()))
+        }
+        StopCause::DiskFull(what) => Some(Outcome::new(Kind::Infrastructure, what.clone())),
         StopCause::Budget(what) => Some(Outcome::new(Kind::OverBudget, what.clone())),
         StopCause::RunDeadline(length) => {
             Some(Outcome::new(Kind::Cancelled, format!("the run's timeout of {length} ran out")))
@@ -326,6 +333,11 @@ mod tests {
         assert_eq!(kind(Some(StopCause::Asked), &end, &account), Kind::Cancelled);
         assert_eq!(kind(Some(StopCause::Deadline("5m".into())), &end, &account), Kind::TimedOut);
         assert_eq!(kind(Some(StopCause::LogCap("stdout".into())), &end, &account), Kind::Runaway);
+        assert_eq!(kind(Some(StopCause::CheckoutCap("16 GiB".into())), &end, &account), Kind::Runaway);
+        assert_eq!(
+            kind(Some(StopCause::DiskFull("1 MiB left".into())), &end, &account),
+            Kind::Infrastructure
+        );
 
         let limited = with(told(RunResult::default()), StreamEvent::RateLimited { resets_at: None });
         assert_eq!(kind(None, &end, &limited), Kind::RateLimited);

@@ -170,6 +170,33 @@ pub struct AttemptEnd {
     pub summary: Option<String>,
 }
 
+/// A file that an attempt left for people: evidence, never an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Artifact {
+    /// Its path, relative to the checkout and to the attempt's folder of artifacts. Of the agent's choosing, but checked.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// SHA-256 (hex) of its bytes.
+    pub sha256: String,
+}
+
+/// What is kept of an attempt beside its result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The commit of an attempt that did not pass, under its own ref; never an input.
+    pub work: Option<CommitId>,
+    /// Its artifacts, in the order of their paths.
+    pub artifacts: Vec<Artifact>,
+}
+
+impl Kept {
+    /// There is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.work.is_none() && self.artifacts.is_empty()
+    }
+}
+
 /// A reviewer's word, read and digested.
 #[derive(Debug, Clone)]
 pub struct VerdictRow {
@@ -189,6 +216,63 @@ pub struct VerdictRow {
     pub digest: Option<String>,
     /// When.
     pub time: Millis,
+}
+
+/// A step of a publication: one is written before anything is pushed, one when it is over. The last one of a node counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publication {
+    /// The attempt whose work is published.
+    pub key: AttemptKey,
+    /// The commit.
+    pub commit: CommitId,
+    /// The branch, without `refs/heads/`.
+    pub branch: String,
+    /// The remote's address, without user and password.
+    pub remote: String,
+    /// How far it came.
+    pub state: PublicationState,
+    /// The page of its pull request.
+    pub url: Option<String>,
+    /// Why it came no further (may quote the remote).
+    pub reason: Option<String>,
+    /// When.
+    pub time: Millis,
+}
+
+/// How far a publication came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PublicationState {
+    /// About to be pushed; if this is the last word, kew died meanwhile.
+    Pushing,
+    /// The branch is at the commit, and the pull request is open if one was wanted.
+    Published,
+    /// There is no commit that the base has not.
+    Nothing,
+    /// The remote said no: a person decides.
+    Refused,
+    /// The remote was not reached, or did not let us in.
+    Unreachable,
+    /// kew was asked to stop before.
+    Stopped,
+}
+
+impl PublicationState {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Pushing, Self::Published, Self::Nothing, Self::Refused, Self::Unreachable, Self::Stopped];
+
+    /// The word for people and for the state.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pushing => "pushing",
+            Self::Published => "published",
+            Self::Nothing => "nothing",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Stopped => "stopped",
+        }
+    }
 }
 
 /// A run, when it is over.

@@ -51,6 +51,9 @@ pub enum CostSource {
     Provider,
     /// The agent's own list of prices, times what was used.
     ListPrice,
+    /// The same list, but a subscription pays: a measure of what was used, not money spent.
+    #[serde(rename = "list-price-not-billed")]
+    NotBilled,
     /// A guess of the agent's, or of an image's.
     Estimate,
     /// Not known; beside a number, a part of it is not, so the number is "at least".
@@ -60,7 +63,8 @@ pub enum CostSource {
 
 impl CostSource {
     /// Every source, the surest first.
-    pub const ALL: [Self; 5] = [Self::Free, Self::Provider, Self::ListPrice, Self::Estimate, Self::Unknown];
+    pub const ALL: [Self; 6] =
+        [Self::Free, Self::Provider, Self::ListPrice, Self::NotBilled, Self::Estimate, Self::Unknown];
 
     /// The word of the state file and of events.
     pub fn word(self) -> &'static str {
@@ -68,8 +72,18 @@ impl CostSource {
             Self::Free => "free",
             Self::Provider => "provider",
             Self::ListPrice => "list-price",
+            Self::NotBilled => "list-price-not-billed",
             Self::Estimate => "estimate",
             Self::Unknown => "unknown",
+        }
+    }
+
+    /// Where a number of dollars belongs: money spent, or what a subscription would have cost by list. One that nobody is billed
+    /// for is money, too: none.
+    pub fn split(self, usd: Option<f64>) -> (Option<f64>, Option<f64>) {
+        match self {
+            Self::NotBilled => (usd.map(|_| 0.0), usd),
+            _ => (usd, None),
         }
     }
 

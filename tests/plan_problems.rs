@@ -6,9 +6,11 @@ mod plan_world;
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use camino::{Utf8Path, Utf8PathBuf};
 use kew::plan::{
     error::{Code, Problems, render::Paint},
     parse_and_check,
+    world::{ImageGap, PromptFault, RunnerFacts, World},
 };
 use plan_world::TestWorld;
 
@@ -25,8 +27,38 @@ fn fixtures() -> Vec<(String, String)> {
     plans
 }
 
+/// The same world where agents are processes of the host.
+struct OnHost;
+
+impl World for OnHost {
+    fn runners(&self) -> Vec<String> {
+        TestWorld.runners()
+    }
+
+    fn runner(&self, name: &str) -> Option<RunnerFacts> {
+        TestWorld.runner(name)
+    }
+
+    fn route(&self, runner: &str, model: &str) -> Result<(), String> {
+        TestWorld.route(runner, model)
+    }
+
+    fn image(&self, runner: &str, toolchain: Option<&str>) -> Result<(), ImageGap> {
+        unreachable!("nobody asks for an image of {runner} {toolchain:?}")
+    }
+
+    fn contained(&self) -> bool {
+        false
+    }
+
+    fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault> {
+        TestWorld.prompt_file(path)
+    }
+}
+
 fn problems(text: &str) -> Problems {
-    parse_and_check("plans/x.toml", text, &TestWorld).expect_err("the fixture has a problem")
+    let world: &dyn World = if text.starts_with("# on the host") { &OnHost } else { &TestWorld };
+    parse_and_check("plans/x.toml", text, world).expect_err("the fixture has a problem")
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn words_are_in_the_schema() {
     assert_eq!(node["verdict"]["enum"], serde_json::json!(["file", "exit"]));
     assert_eq!(node["commits"]["enum"], serde_json::json!(["required", "optional", "forbidden"]));
     assert_eq!(node["network"]["enum"], serde_json::json!(["none"]));
-    assert_eq!(node["publish"]["enum"], serde_json::json!(["none"]));
+    assert_eq!(node["publish"]["enum"], serde_json::json!(["none", "branch", "pull-request"]));
 }
 
 #[test]

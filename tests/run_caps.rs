@@ -62,6 +62,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         step_cap,
     };
     let run = Run {
+        publisher: None,
         id: RunId::new("20260101-000000-abcdef").unwrap(),
         plan: &plan,
         dag: &dag,
@@ -75,7 +76,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         grace: Duration::from_secs(1),
         max_wait: None,
         backoff: Duration::from_millis(1),
-        network: Network::None,
+        network: "none",
         warnings: Vec::new(),
         past: None,
     };

@@ -32,6 +32,7 @@ fn coder() -> BriefFacts {
         run: RunId::new("20261201-093000-k3f9").unwrap(),
         branch: "kew/parser-rewrite/parser".into(),
         input: CommitId::new(INPUT).unwrap(),
+        host: None,
         network: Egress::Allowlist,
         commits: Commits::Required,
         reviewer: None,

@@ -198,7 +198,7 @@ fn the_list_has_every_runner_with_what_the_settings_say() {
     let human = text(&kew(home.path(), &["runners"], b""));
     assert!(
         human.contains(
-            "shell: job\n  credentials needs none\n  contained   yes\n  models      none\n  image       my-shell:1\n              rusty:2 (toolchain rust)\n"
+            "shell: job\n  credentials needs none\n  contained   yes\n  models      none\n  hosts       none\n  image       my-shell:1\n              rusty:2 (toolchain rust)\n"
         ),
         "{human}"
     );
@@ -212,6 +212,10 @@ fn the_list_has_every_runner_with_what_the_settings_say() {
     );
     assert_eq!(of("claude-code")["image"], Value::Null);
     assert_eq!(of("shell")["toolchains"], serde_json::json!([{"toolchain": "rust", "image": "rusty:2"}]));
+    assert_eq!(of("claude-code")["hosts"], serde_json::json!(["api.anthropic.com"]));
+    assert_eq!(of("hermes")["host_command"], Value::Null);
+    assert_eq!(of("pi")["host_command"][0], "pi");
+    assert!(human.contains("  hosts       openrouter.ai\n"), "{human}");
     assert!(of("claude-code")["models"].as_str().unwrap().contains("sonnet"));
 }
 

@@ -39,6 +39,9 @@ fn good_plan(path: &Utf8Path, good: &Checked, format: Format) -> u8 {
         put(&format!("{path}: ok, {}\n", text::plural(good.plan.nodes.len(), "node")));
         put(&implied(&good.plan, &good.dag, &all));
     }
+    if !good.contained {
+        say(&format!("warning: {}", super::run::host::LOUD));
+    }
     exit::PASSED
 }
 

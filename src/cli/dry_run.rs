@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use camino::Utf8Path;
 use serde::Serialize;
 
-use super::{Format, check::implied};
+use super::{Format, check::implied, outgoing::Outgoing};
 use crate::{
     config::Settings,
     docker::argv::{Labels, Network, RunArgv, build_run_argv},
@@ -15,8 +15,9 @@ use crate::{
     plan::{
         dag::Dag,
         input::InputFrom,
-        spec::{NodeIx, Plan},
+        spec::{NodeIx, Plan, Publish},
     },
+    run::host,
 };
 
 /// A dry run's result; `v` is its version.
@@ -50,11 +51,23 @@ struct DryNode {
     reviews: Option<String>,
     input: String,
     commits: crate::plan::spec::Commits,
+    publish: Option<DryPublish>,
     timeout_s: Option<u64>,
     retries: u32,
     rework: u32,
+    artifacts: Vec<String>,
+    artifacts_optional: bool,
     credentials: Vec<DryCredential>,
     argv: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct DryPublish {
+    how: &'static str,
+    branch: String,
+    remote: String,
+    #[serde(skip)]
+    shown: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,6 +98,8 @@ pub struct Given<'a> {
     pub jobs: usize,
     /// Things to say.
     pub warnings: Vec<String>,
+    /// Where published nodes would go; `None` if none would.
+    pub outgoing: Option<&'a Outgoing>,
 }
 
 /// Puts a dry run together.
@@ -100,7 +115,11 @@ pub fn dry_run(given: Given<'_>) -> DryRun {
         epic: given.plan.epic.name.to_string(),
         base: given.base.to_string(),
         max_parallel: given.jobs,
-        network: given.settings.sandbox.network.word(),
+        network: if given.settings.sandbox.enabled {
+            given.settings.sandbox.network.word()
+        } else {
+            host::NETWORK
+        },
         order: ids(&active),
         nodes,
         implied: implied(given.plan, given.dag, given.active),
@@ -120,24 +139,26 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
     };
     let container_args = resolved.runner.container_args(spec.model.as_deref());
     let credentials: Vec<EnvName> = resolved.credentials.iter().map(|(name, _)| name.clone()).collect();
-    let argv = build_run_argv(&RunArgv {
-        name: &format!("kew-{{run}}-{}-1", spec.id),
-        labels: &labels,
-        limits: &given.settings.sandbox.limits(given.engine_cpus),
-        network: resolved.network,
-        address: Some("{address}"),
-        checkout: "{checkout}",
-        credentials: &credentials,
-        image: resolved.image_id.as_deref().unwrap_or("<image id>"),
-        container_args: &container_args,
-    });
+    let argv = || {
+        build_run_argv(&RunArgv {
+            name: &format!("kew-{{run}}-{}-1", spec.id),
+            labels: &labels,
+            limits: &given.settings.sandbox.limits(given.engine_cpus),
+            network: resolved.network,
+            address: Some("{address}"),
+            checkout: "{checkout}",
+            credentials: &credentials,
+            image: resolved.image_id.as_deref().unwrap_or("<image id>"),
+            container_args: &container_args,
+        })
+    };
     DryNode {
         node: spec.id.to_string(),
         runner: resolved.runner.name(),
         model: spec.model.clone(),
         image: resolved.image.clone(),
         image_id: resolved.image_id.clone(),
-        network: resolved.network.word(),
+        network: if resolved.command.is_some() { host::NETWORK } else { resolved.network.word() },
         allow: resolved.allow.clone(),
         needs: given.dag.needs(node).iter().map(|need| id(need.node)).collect(),
         gates: given.dag.gates(node).into_iter().map(id).collect(),
@@ -157,9 +178,17 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
             }
         },
         commits: spec.commits,
+        publish: given.outgoing.filter(|_| spec.publish != Publish::None).map(|outgoing| DryPublish {
+            how: spec.publish.word(),
+            branch: given.settings.publish.template().show(&given.plan.epic.name, &spec.id),
+            remote: outgoing.remote.address.to_string(),
+            shown: outgoing.shown(spec.publish),
+        }),
         timeout_s: spec.timeout.map(|timeout| timeout.as_secs()),
         retries: spec.retries,
         rework: spec.rework,
+        artifacts: spec.artifacts.iter().map(ToString::to_string).collect(),
+        artifacts_optional: spec.artifacts_optional,
         credentials: resolved
             .credentials
             .iter()
@@ -168,7 +197,12 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
                 set: *state == super::preflight::CredentialState::Set,
             })
             .collect(),
-        argv: std::iter::once("docker".to_owned()).chain(argv).collect(),
+        argv: match &resolved.command {
+            None => std::iter::once("docker".to_owned()).chain(argv()).collect(),
+            Some(command) => {
+                std::iter::once(command.program.clone()).chain(command.argv("{session}")).collect()
+            }
+        },
     }
 }
 
@@ -187,7 +221,8 @@ impl DryRun {
     fn human(&self) -> String {
         let mut out = String::new();
         let _ = writeln!(out, "{}: epic `{}` on {}", self.plan, self.epic, &self.base[..10]);
-        let _ = writeln!(out, "{} at once, network {}", self.max_parallel, self.network);
+        let contained = if self.network == host::NETWORK { ", none contained" } else { "" };
+        let _ = writeln!(out, "{} at once, network {}{contained}", self.max_parallel, self.network);
         let _ = writeln!(out, "order: {}", self.order.join(" "));
         if !self.implied.is_empty() {
             let _ = write!(out, "implied gates:\n{}", self.implied);
@@ -212,6 +247,7 @@ impl DryNode {
         let hosts = match self.network {
             "allowlist" if self.allow.is_empty() => ": no host".to_owned(),
             "allowlist" => format!(": {}", egress::shown(&self.allow)),
+            host::NETWORK => ", not contained".to_owned(),
             _ => String::new(),
         };
         let _ = writeln!(out, "  network     {}{hosts}", self.network);
@@ -229,6 +265,9 @@ impl DryNode {
         if !self.gates.is_empty() {
             let _ = writeln!(out, "  gated by    {}", self.gates.join(", "));
         }
+        if let Some(publish) = &self.publish {
+            let _ = writeln!(out, "  publish     {} {} on {}", publish.how, publish.branch, publish.shown);
+        }
         if let Some(timeout) = self.timeout_s {
             let _ = writeln!(
                 out,
@@ -240,6 +279,10 @@ impl DryNode {
             if times > 0 {
                 let _ = writeln!(out, "  {what:<11} {times}");
             }
+        }
+        if !self.artifacts.is_empty() {
+            let optional = if self.artifacts_optional { " (optional)" } else { "" };
+            let _ = writeln!(out, "  artifacts   {}{optional}", self.artifacts.join(", "));
         }
         let _ = write!(out, "  argv        {}", self.argv.join(" "));
         out

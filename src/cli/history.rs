@@ -15,7 +15,7 @@ use crate::{
     },
     run::unix_ms,
     store::{
-        AttemptFiles, Store,
+        AttemptFiles, NodeDetail, RunDetail, Store,
         lock::{is_free, lock_path},
     },
     text,
@@ -43,16 +43,7 @@ pub fn show(args: &ShowArgs) -> Result<u8, Failure> {
 pub fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     let state = state_dir(args.repo.repo.as_deref())?;
     let detail = existing(&state)?.run(&args.run)?;
-    let node = NodeId::new(args.node.as_str()).ok().and_then(|id| detail.node(&id));
-    let node = node.ok_or_else(|| {
-        let guess = text::did_you_mean(&args.node, detail.nodes.iter().map(|node| node.node.as_str()));
-        let guess = guess.map(|id| format!("; did you mean `{id}`?")).unwrap_or_default();
-        Failure::usage(format!(
-            "the run `{}` has no node `{}`{guess}",
-            detail.start.run,
-            args.node.escape_default()
-        ))
-    })?;
+    let node = find_node(&detail, &args.node)?;
     let attempt = args.attempt.unwrap_or(node.attempt);
     if attempt == 0 || attempt > node.attempt {
         return Err(Failure::usage(match node.attempt {
@@ -71,18 +62,29 @@ pub fn logs(args: &LogsArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// The node of that name.
+pub(super) fn find_node<'r>(detail: &'r RunDetail, name: &str) -> Result<&'r NodeDetail, Failure> {
+    let node = NodeId::new(name).ok().and_then(|id| detail.node(&id));
+    node.ok_or_else(|| {
+        let guess = text::did_you_mean(name, detail.nodes.iter().map(|node| node.node.as_str()));
+        let guess = guess.map(|id| format!("; did you mean `{id}`?")).unwrap_or_default();
+        let (run, name) = (&detail.start.run, name.escape_default());
+        Failure::usage(format!("the run `{run}` has no node `{name}`{guess}"))
+    })
+}
+
 /// Whether somebody carries the run out right now: its lock is there and not free.
 fn alive(state: &Utf8Path, run: &RunId) -> bool {
     let path = lock_path(state, run);
     path.exists() && !is_free(&path).unwrap_or(false)
 }
 
-fn existing(state: &Utf8Path) -> Result<Store, Failure> {
+pub(super) fn existing(state: &Utf8Path) -> Result<Store, Failure> {
     Store::open_existing(state)?
         .ok_or_else(|| Failure::usage("this repository has no runs yet").help("`kew run PLAN` starts one"))
 }
 
-fn state_dir(repo: Option<&Utf8Path>) -> Result<Utf8PathBuf, Failure> {
+pub(super) fn state_dir(repo: Option<&Utf8Path>) -> Result<Utf8PathBuf, Failure> {
     let settings = setting::settings(setting::work_tree(repo)?.as_deref())?;
     match settings.state.dir {
         Some(dir) => Ok(dir),

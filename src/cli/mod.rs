@@ -2,13 +2,16 @@
 //!
 //! stdout carries results, stderr people's text. No prompt ever asks.
 
+mod artifacts;
 mod build;
 mod check;
 mod doctor;
 mod dry_run;
 mod history;
 mod network;
+mod outgoing;
 mod preflight;
+mod publish;
 mod run;
 mod runners;
 mod sandbox;
@@ -22,7 +25,10 @@ use std::io::{self, Write as _};
 use camino::Utf8PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{plan::error::render::Paint, run::watchdog};
+use crate::{
+    plan::{error::render::Paint, spec::Publish},
+    run::{host::guard, watchdog},
+};
 
 /// Runs epics of coding-agent jobs: a plan's nodes, each one agent in one hardened container, in dependency order.
 #[derive(Debug, Parser)]
@@ -46,6 +52,10 @@ enum Command {
     Show(ShowArgs),
     /// Print what a node's agent wrote.
     Logs(LogsArgs),
+    /// Push branches and open pull requests that a run did not publish, or could not.
+    Publish(PublishArgs),
+    /// List what nodes left as artifacts, or copy it out.
+    Artifacts(ArtifactsArgs),
     /// Build and try the images that agents run in.
     #[command(subcommand)]
     Sandbox(SandboxCommand),
@@ -53,6 +63,15 @@ enum Command {
     Runners(RunnersArgs),
     /// Print a JSON schema.
     Schema(SchemaArgs),
+    /// The parent of an agent on the host.
+    #[command(name = guard::SUBCOMMAND, hide = true)]
+    Guard {
+        kew: u32,
+        dir: Utf8PathBuf,
+        stdin: Utf8PathBuf,
+        #[arg(last = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// Kept by a run, to clean up behind it should it be killed.
     #[command(name = watchdog::SUBCOMMAND, hide = true)]
     Watchdog { host: String, config: Utf8PathBuf, owner: String, workspace: Utf8PathBuf, lock: Utf8PathBuf },
@@ -92,6 +111,9 @@ struct RunArgs {
     /// Only these nodes, with all that they need and every reviewer that gates them.
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     only: Vec<String>,
+    /// Publish nothing; `kew publish RUN` does it later.
+    #[arg(long)]
+    no_publish: bool,
     /// Start nothing more after the first failure; what runs is let finish.
     #[arg(long)]
     fail_fast: bool,
@@ -111,6 +133,9 @@ struct ResumeArgs {
     run: String,
     #[command(flatten)]
     repo: RepoArgs,
+    /// Publish nothing; `kew publish RUN` does it later.
+    #[arg(long)]
+    no_publish: bool,
     /// Nodes to do again, with all that is behind them; `failed` = all that failed. Without it failed nodes stay so.
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     retry: Vec<String>,
@@ -166,6 +191,60 @@ struct LogsArgs {
     /// The log of stderr.
     #[arg(long)]
     stderr: bool,
+}
+
+#[derive(Debug, Args)]
+struct PublishArgs {
+    /// A run's id, the beginning of one, or `latest`.
+    run: String,
+    /// Only this node; default: all that the plan publishes.
+    node: Option<String>,
+    /// How, whatever the plan says of the node.
+    #[arg(long = "as", value_enum, value_name = "HOW", requires = "node")]
+    how: Option<PublishHow>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// `json`: one versioned event per line on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+#[derive(Debug, Args)]
+struct ArtifactsArgs {
+    /// A run's id, the beginning of one, or `latest`.
+    #[arg(default_value = "latest")]
+    run: String,
+    /// Only this node's.
+    node: Option<String>,
+    #[command(flatten)]
+    repo: RepoArgs,
+    /// Copy them to DIR/NODE/PATH. Nothing that is there is overwritten.
+    #[arg(long, short, value_name = "DIR")]
+    output: Option<Utf8PathBuf>,
+    /// Those of every attempt, below DIR/NODE/ATTEMPT; default: of each node's last one.
+    #[arg(long)]
+    all: bool,
+    /// `json`: one object per artifact on stdout.
+    #[arg(long, value_enum, default_value = "human")]
+    format: Format,
+}
+
+/// How a node is published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PublishHow {
+    /// Push its branch.
+    Branch,
+    /// Push its branch and open a pull request.
+    PullRequest,
+}
+
+impl From<PublishHow> for Publish {
+    fn from(how: PublishHow) -> Self {
+        match how {
+            PublishHow::Branch => Self::Branch,
+            PublishHow::PullRequest => Self::PullRequest,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -321,6 +400,8 @@ pub fn main() -> u8 {
         Command::Runs(args) => history::runs(&args),
         Command::Show(args) => history::show(&args),
         Command::Logs(args) => history::logs(&args),
+        Command::Publish(args) => publish::publish(&args),
+        Command::Artifacts(args) => artifacts::artifacts(&args),
         Command::Sandbox(SandboxCommand::Up(args)) => up::up(&args),
         Command::Sandbox(SandboxCommand::Build(args)) => build::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
@@ -331,6 +412,11 @@ pub fn main() -> u8 {
         }
         Command::Runners(args) => runners::list(&args),
         Command::Schema(args) => schema::print(args.schema),
+        Command::Guard { kew, dir, stdin, command } => {
+            let (program, args) = command.split_first().expect("clap requires one");
+            let (program, args) = (program.to_string_lossy().into_owned(), args.to_vec());
+            return guard::keep(&guard::Guarded { kew, dir, stdin, program, args });
+        }
         Command::Watchdog { host, config, owner, workspace, lock } => {
             return watchdog::keep_watch(&watchdog::Watched { host, config, owner, workspace, lock });
         }

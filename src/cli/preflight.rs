@@ -20,8 +20,8 @@ use crate::{
     error::Failure,
     name::EnvName,
     plan::spec::Plan,
-    run::{NodeSetup, fresh},
-    runners::Runner,
+    run::{NodeSetup, fresh, host},
+    runners::{Runner, host::HostCommand},
     text,
 };
 
@@ -51,6 +51,8 @@ pub struct Resolved {
     pub allow: Vec<Host>,
     /// Its credentials.
     pub credentials: Vec<(EnvName, CredentialState)>,
+    /// In host mode: its command, which is all there is instead of an image.
+    pub command: Option<HostCommand>,
 }
 
 /// Resolves every node by the settings. `env` looks variables up.
@@ -65,6 +67,20 @@ pub fn resolve(
             .registry
             .find(&node.runner)
             .ok_or_else(|| Failure::usage(format!("unknown runner `{}`", node.runner)))?;
+        if !settings.sandbox.enabled {
+            let command = runner.build_command(node.model.as_deref()).map_err(|why| {
+                Failure::usage(format!("node `{}`: the runner `{}` {why}", node.id, node.runner))
+            })?;
+            return Ok(Resolved {
+                runner,
+                image: host::IMAGE.to_owned(),
+                image_id: None,
+                network: Network::Open,
+                allow: Vec::new(),
+                credentials: credential_states(runner, settings, &env),
+                command: Some(command),
+            });
+        }
         let image = settings.sandbox.image(&node.runner, node.toolchain.as_deref()).ok_or_else(|| {
             Failure::usage(format!("node `{}`: the runner `{}` has no image", node.id, node.runner))
                 .help(format!("set `sandbox.images.{}`", node.runner))
@@ -76,6 +92,7 @@ pub fn resolve(
             network: network_of(plan, ix, settings),
             allow: super::network::hosts_of(node, runner, network_of(plan, ix, settings), settings),
             credentials: credential_states(runner, settings, &env),
+            command: None,
         })
     };
     plan.nodes.iter().enumerate().map(of).collect()

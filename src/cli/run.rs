@@ -4,7 +4,9 @@
 //! container; what was made for the run is gone at its end, whatever the end was.
 
 mod base;
+mod footing;
 mod frozen;
+pub(super) mod host;
 mod leftovers;
 mod resume;
 mod warnings;
@@ -19,21 +21,20 @@ use std::{
 use camino::{Utf8Path, Utf8PathBuf};
 
 pub use self::resume::resume;
-use self::{
-    leftovers::{Cleaner, leftovers_of, reap},
-    resume::GoesOn,
-    warnings::warnings,
-};
+use self::{leftovers::Cleaner, resume::GoesOn, warnings::warnings};
 use super::{
     Format, RunArgs,
     check::implied,
-    dry_run, network, paint,
+    dry_run, network,
+    outgoing::{self, Outgoing},
+    paint,
     preflight::{self, Resolved},
+    publish::frozen as frozen_run,
     put, say, setting,
 };
 use crate::{
     config::{REPOSITORY_FILE, Settings},
-    docker::{argv::Labels, client::Docker, context, events::Events},
+    docker::{argv::Labels, client::Docker, context},
     error::Failure,
     git::{
         access::{Access, grant},
@@ -43,14 +44,16 @@ use crate::{
         tree::Tree,
     },
     name::{CommitId, EnvName, RunId},
-    process::query::RunAs,
+    plan::spec::Publish,
     report,
     run::{
         self, Ended, Run,
         contained::{Contained, Engine},
-        executor::Executor as _,
+        executor::Executor,
         fresh,
+        host::Host,
         ledger::{Ledger as _, Observer},
+        publisher::{Going, Publisher},
         watchdog::{Watchdog, Watched},
     },
     store::{
@@ -89,6 +92,10 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
     let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
     warnings.extend(said);
+    let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&checked.plan, &active) };
+    let outgoing = (wanted != Publish::None)
+        .then(|| Outgoing::find(&repo, &settings, checked.plan.epic.base.as_deref(), wanted))
+        .transpose()?;
     let options = Options {
         plan: args.plan.clone(),
         format: args.format,
@@ -106,6 +113,7 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
         base,
         tree,
         warnings,
+        outgoing,
         goes_on: None,
     };
     if args.dry_run { ready.dry(args.resolve) } else { ready.real() }
@@ -131,6 +139,7 @@ struct Ready {
     base: CommitId,
     tree: Tree,
     warnings: Vec<String>,
+    outgoing: Option<Outgoing>,
     /// The run that goes on, if it is not a new one.
     goes_on: Option<GoesOn>,
 }
@@ -160,6 +169,7 @@ impl Ready {
             engine_cpus,
             jobs: self.jobs,
             warnings: self.warnings,
+            outgoing: self.outgoing.as_ref(),
         });
         put(&shown.render(self.options.format));
         Ok(0)
@@ -167,7 +177,10 @@ impl Ready {
 
     fn real(mut self) -> Result<u8, Failure> {
         preflight::check_credentials(&self.checked.plan, &self.resolved, &self.active)?;
-        let host = context::endpoint(|name| std::env::var_os(name))?;
+        let host = match self.on_host() {
+            true => host::NOWHERE.to_owned(),
+            false => context::endpoint(|name| std::env::var_os(name))?,
+        };
         let state = self.settings.state.dir.clone().unwrap_or_else(|| self.repo.state_dir());
         let need = base::Need {
             repo: &self.repo,
@@ -224,7 +237,7 @@ impl Ready {
             attempt: 0,
         };
         let watched = Watched {
-            host: docker.host().to_owned(),
+            host: if self.on_host() { String::new() } else { docker.host().to_owned() },
             config: workspace.docker_config(),
             owner: labels.owner.clone(),
             workspace: workspace.root().to_owned(),
@@ -236,10 +249,13 @@ impl Ready {
         let mut clean = None;
         let done = self.watched(id, state, workspace, docker, &labels, &watchdog, &mut clean);
         if let Ok((code, true)) = done {
-            say(&format!(
-                "left at once; the watchdog removes what still runs, or: docker rm -f $(docker ps -aq --filter label=kew.owner={})",
-                labels.owner
-            ));
+            let by_hand = match self.on_host() {
+                true => String::new(),
+                false => {
+                    format!(", or: docker rm -f $(docker ps -aq --filter label=kew.owner={})", labels.owner)
+                }
+            };
+            say(&format!("left at once; the watchdog removes what still runs{by_hand}"));
             // Neither dismissed nor waited for: the watchdog sees the end of this process and cleans up. Destructors would
             // remove folders under containers that still run.
             std::process::exit(i32::from(code));
@@ -267,36 +283,21 @@ impl Ready {
         watchdog: &Watchdog,
         clean: &mut Option<Cleaner>,
     ) -> Result<(u8, bool), Failure> {
-        let engine = docker.engine()?;
-        preflight::check_engine(&engine, &self.settings)?;
-        match &self.goes_on {
-            None => preflight::resolve_images(docker, &mut self.resolved, &self.active)?,
-            Some(_) => preflight::check_images(docker, &self.resolved, &self.active)?,
-        }
-        let collector = preflight::collector_id(docker, &self.settings)?;
-        self.warnings.extend(network::ready(docker, &self.resolved, &self.active)?);
-        let cleaner =
-            Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
-        let checkouts = self.settings.sandbox.checkout_dir.as_deref();
-        reap(checkouts, state, &cleaner);
-        if self.goes_on.is_some() {
-            leftovers_of(id, checkouts, state, workspace.root(), &cleaner)?;
-        }
-        *clean = Some(cleaner);
-
-        let register = watchdog.register();
-        let events =
-            Events::listen(docker, &labels.owner, &engine.time, Arc::clone(&register)).map_err(|error| {
-                Failure::infrastructure(format!("`docker events` could not be started: {error}"))
-            })?;
-        let probe = Labels { node: "probe".to_owned(), ..labels.clone() };
-        let agent = preflight::probe_mount(docker, &collector, &probe, &workspace.root().join("checkouts"))?;
-        let access = if rustix::process::geteuid().is_root() {
-            Access::Owner(RunAs { uid: agent.0, gid: agent.1 })
-        } else {
-            Access::Everyone
+        let footing = match self.on_host() {
+            true => self.host_footing(workspace, watchdog)?,
+            false => self.footing(id, state, workspace, docker, labels, watchdog, clean)?,
         };
+        let on_host = footing.host.is_some();
 
+        let publisher = match self.outgoing.take() {
+            None => None,
+            Some(outgoing) => {
+                let folder = workspace.root().join("publish");
+                let broker =
+                    outgoing.broker(&self.repo, &self.settings, &self.checked.plan, state, &folder)?;
+                Some(Arc::new(broker) as Arc<dyn Publisher>)
+            }
+        };
         self.repo.create_ref(&refs::base(id), &self.base)?;
         let git = self.repo.context(&workspace.git())?;
         let mirror = Mirror::open_or_create(&git, &state.join("mirror.git"), self.repo.format())?;
@@ -316,23 +317,31 @@ impl Ready {
             .collect();
         let masker =
             Masker::new(credentials.iter().map(|(name, value)| (name.to_string(), value.as_encoded_bytes())));
-        let executor = Engine(Arc::new(Contained {
+        let engine = Engine(Arc::new(Contained {
             docker: docker.clone(),
-            events,
+            events: footing.events,
             labels: labels.clone(),
-            collector,
+            collector: footing.collector,
             repo: self.repo.clone(),
             mirror,
             workspace: Arc::clone(workspace),
-            access,
+            access: footing.access,
             credentials,
-            register,
+            register: footing.register,
+            artifact_limits: self.settings.sandbox.artifact_limits(),
+            checkout_max: self.settings.sandbox.checkout_max.bytes(),
             limits: self.settings.policy.limits(),
             shape: self.settings.checkout.shape(),
             depth: self.settings.checkout.depth,
+            host: footing.host,
             controls: Mutex::default(),
         }));
-        if let Some(gap) = executor.caps().gaps().next() {
+        let executor: Arc<dyn Executor> = match on_host {
+            true => Arc::new(Host(engine.clone())),
+            false => Arc::new(engine.clone()),
+        };
+        // On the host every field is a gap, and that is what the user asked for in so many words.
+        if let Some(gap) = executor.caps().gaps().next().filter(|_| !on_host) {
             return Err(Failure::infrastructure(format!("the engine cannot enforce `{gap}`")));
         }
         let shelf = Files { state: state.to_owned(), masker: Arc::new(masker) };
@@ -345,13 +354,14 @@ impl Ready {
             active: self.active.clone(),
             jobs: self.jobs,
             fail_fast: self.options.fail_fast,
-            limits: self.settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
+            limits: self.settings.sandbox.limits(footing.cpus),
             log_max: self.settings.sandbox.log_max.bytes(),
             grace: Duration::from_secs(self.settings.sandbox.stop_grace),
             backoff: BACKOFF,
             max_wait: self.options.max_wait.or(in_ci().then_some(CI_WAIT)),
-            network: self.settings.sandbox.network,
+            network: self.network(),
             warnings: self.warnings.clone(),
+            publisher: publisher.map(|publisher| self.going(publisher, &store)).transpose()?,
             past: self.goes_on.as_ref().map(|goes_on| goes_on.past.clone()),
         };
         if self.options.format == Format::Human {
@@ -372,9 +382,9 @@ impl Ready {
             Format::Json => Box::new(report::Jsonl::new(std::io::stdout())),
             Format::Human => report::for_people(in_ci()),
         });
-        let ended = run::drive(&run, Arc::new(executor.clone()), Arc::new(shelf), &mut store, &mut reporter)
+        let ended = run::drive(&run, executor, Arc::new(shelf), &mut store, &mut reporter)
             .map_err(|error| Failure::infrastructure(format!("the run could not go on: {error}")))?;
-        executor.0.events.close();
+        engine.0.events.close();
         reporter.0.finish();
         if let Some(error) = &ended.broken {
             say(&format!(
@@ -385,6 +395,15 @@ impl Ready {
             self.summary(&store, id, state, &ended);
         }
         Ok((ended.status.exit_code(), ended.left))
+    }
+
+    /// Publishing, with what a run that goes on has done of it.
+    fn going(&self, publisher: Arc<dyn Publisher>, store: &Store) -> Result<Going, Failure> {
+        let Some(goes_on) = &self.goes_on else { return Ok(Going::new(publisher)) };
+        let detail = store.run(goes_on.run.as_str())?;
+        let before = frozen_run::standings(&self.checked.plan, &detail);
+        let out = frozen_run::out(&self.checked.plan, &detail, &publisher.remote());
+        Ok(Going { publisher, before, out })
     }
 
     fn summary(&self, store: &Store, id: &RunId, state: &Utf8Path, ended: &Ended) {

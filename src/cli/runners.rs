@@ -10,7 +10,7 @@ use std::{
 
 use serde::Serialize;
 
-use super::{Format, ParseArgs, RunnersArgs, put, setting};
+use super::{Format, ParseArgs, RunnersArgs, put, say, setting};
 use crate::{
     config::Settings,
     error::Failure,
@@ -31,6 +31,9 @@ pub fn list(args: &RunnersArgs) -> Result<u8, Failure> {
     match args.format {
         Format::Json => known.iter().for_each(|known| put(&json_line(known))),
         Format::Human => {
+            if !settings.sandbox.enabled {
+                say(&format!("warning: {}", super::run::host::LOUD));
+            }
             put(&known.iter().map(Known::human).collect::<Vec<_>>().join("\n"));
         }
     }
@@ -48,6 +51,10 @@ struct Known {
     chosen: Option<String>,
     refused: Option<&'static str>,
     models: &'static str,
+    /// Hosts that its agent cannot do without.
+    hosts: Vec<&'static str>,
+    /// Program and arguments in host mode.
+    host_command: Option<Vec<String>>,
     image: Option<String>,
     toolchains: Vec<Mapped>,
 }
@@ -77,6 +84,11 @@ impl Known {
             chosen: settings.credentials.get(runner.name()).cloned(),
             refused: runner.refusal(),
             models: runner.model_shape(),
+            hosts: runner.hosts().to_vec(),
+            host_command: runner.build_command(Some("{model}")).ok().map(|command| {
+                let args = command.argv("{session}");
+                std::iter::once(command.program).chain(args).collect()
+            }),
             image: sandbox.image(runner.name(), None).map(str::to_owned),
             toolchains: toolchains.collect(),
         }
@@ -97,6 +109,8 @@ impl Known {
         let _ = writeln!(out, "  {:<12}{credentials}", "credentials");
         let _ = writeln!(out, "  {:<12}yes", "contained");
         let _ = writeln!(out, "  {:<12}{}", "models", self.models);
+        let hosts = if self.hosts.is_empty() { "none".to_owned() } else { self.hosts.join(", ") };
+        let _ = writeln!(out, "  {:<12}{hosts}", "hosts");
         let _ = writeln!(out, "  {:<12}{}", "image", inert(self.image.as_deref().unwrap_or("no image")));
         for mapped in &self.toolchains {
             let _ = writeln!(

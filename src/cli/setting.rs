@@ -34,6 +34,8 @@ pub struct Checked {
     pub plan: Plan,
     /// Its graph.
     pub dag: Dag,
+    /// The settings run its nodes in containers.
+    pub contained: bool,
     /// The prompt files that it names.
     pub prompts: Vec<FrozenPrompt>,
 }
@@ -58,7 +60,10 @@ pub fn check(
     })?;
     let world = Files::new(settings, work_tree, path).map_err(unreadable)?;
     Ok(match plan::parse_and_check(path.as_str(), &text, &world) {
-        Ok((plan, dag)) => Ok(Checked { text, plan, dag, prompts: world.prompts() }),
+        Ok((plan, dag)) => {
+            let contained = settings.sandbox.enabled;
+            Ok(Checked { text, plan, dag, prompts: world.prompts(), contained })
+        }
         Err(problems) => Err(Refused { problems }),
     })
 }

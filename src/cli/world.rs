@@ -85,11 +85,12 @@ impl World for Files<'_> {
 
     fn runner(&self, name: &str) -> Option<RunnerFacts> {
         let runner = self.settings.registry.find(name)?;
-        Some(RunnerFacts {
-            agent: runner.kind() == Kind::Agent,
-            refused: runner.refusal().map(str::to_owned),
-            metering: runner.metering(),
-        })
+        let refused = match self.contained() {
+            true => runner.refusal().map(str::to_owned),
+            // A model changes nothing about whether there is a command.
+            false => runner.build_command(None).err().map(|why| format!("it {why}")),
+        };
+        Some(RunnerFacts { agent: runner.kind() == Kind::Agent, refused, metering: runner.metering() })
     }
 
     fn route(&self, runner: &str, model: &str) -> Result<(), String> {
@@ -117,7 +118,11 @@ impl World for Files<'_> {
     fn allowed(&self, runner: &str) -> Option<BTreeSet<Host>> {
         let sandbox = &self.settings.sandbox;
         let runner = self.settings.registry.find(runner)?;
-        (sandbox.network == Network::Allowlist).then(|| sandbox.hosts(runner))
+        (sandbox.enabled && sandbox.network == Network::Allowlist).then(|| sandbox.hosts(runner))
+    }
+
+    fn contained(&self) -> bool {
+        self.settings.sandbox.enabled
     }
 
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault> {

@@ -69,7 +69,7 @@ impl Policy {
             object_bytes: self.blob_max.bytes(),
             commits: self.commits_max,
             paths: self.paths_max,
-            policy: self.rules().expect("the settings were checked"),
+            policy: Some(self.rules().expect("the settings were checked")),
             ..CollectLimits::default()
         }
     }

@@ -17,6 +17,8 @@ use crate::{
 pub enum Access {
     /// Read it, as the agent's user.
     Read,
+    /// Read it, as the agent's user, with room in `/tmp` for as much as is kept of it.
+    Keep,
     /// Write in it, as the agent's user.
     Write,
     /// Delete what the agent's user made, as the container's root with the two capabilities that this takes.
@@ -47,9 +49,8 @@ pub fn sealed_argv(sealed: &Sealed<'_>) -> Vec<String> {
     let mut argv: Vec<String> =
         vec!["run".into(), "--rm".into(), "--name".into(), sealed.name.into(), "--init".into()];
     argv.extend(sealed.labels.argv());
-    argv.extend(
-        ["--pull", "never", "--read-only", "--tmpfs", "/tmp:size=64m", "--cap-drop", "ALL"].map(String::from),
-    );
+    let tmp = if sealed.access == Access::Keep { "/tmp:size=512m" } else { "/tmp:size=64m" };
+    argv.extend(["--pull", "never", "--read-only", "--tmpfs", tmp, "--cap-drop", "ALL"].map(String::from));
     if sealed.access == Access::Clean {
         argv.extend(["--cap-add", "DAC_OVERRIDE", "--cap-add", "FOWNER"].map(String::from));
     }
@@ -59,7 +60,7 @@ pub fn sealed_argv(sealed: &Sealed<'_>) -> Vec<String> {
             .map(String::from),
     );
     let (user, mode) = match sealed.access {
-        Access::Read => (format!("{AGENT_UID}:{AGENT_GID}"), ":ro"),
+        Access::Read | Access::Keep => (format!("{AGENT_UID}:{AGENT_GID}"), ":ro"),
         Access::Write => (format!("{AGENT_UID}:{AGENT_GID}"), ""),
         Access::Clean => ("0:0".to_owned(), ""),
     };
@@ -110,6 +111,7 @@ mod tests {
         };
         insta::assert_snapshot!(argv(Access::Read), @"run --rm --name kew-x --init --label kew.state=s --label kew.owner=o --label kew.run=r --label kew.node=n --label kew.attempt=1 --pull never --read-only --tmpfs /tmp:size=64m --cap-drop ALL --security-opt no-new-privileges --pids-limit 64 --memory 1g --memory-swap 1g --log-driver none --network none --user 1001:1001 -v /tmp/k/c:/work:ro -w / --entrypoint /bin/sh sha256:1 -c echo kew a");
         assert!(argv(Access::Write).contains("--user 1001:1001 -v /tmp/k/c:/work -w /"));
+        assert_eq!(argv(Access::Keep), argv(Access::Read).replace("size=64m", "size=512m"));
         let clean = argv(Access::Clean);
         assert!(clean.contains(
             "--cap-drop ALL --cap-add DAC_OVERRIDE --cap-add FOWNER --security-opt no-new-privileges"

@@ -184,6 +184,11 @@ impl UserRepo {
         self.commit(name.as_str())
     }
 
+    /// Its own settings, without the user's and the system's files: keys in git's spelling, values.
+    pub(super) fn settings(&self) -> &[(String, String)] {
+        &self.settings
+    }
+
     /// A git command in this repository, as its owner where kew is root and the owner is not.
     pub(super) fn git(&self) -> Query {
         let somebody_else = rustix::process::geteuid().is_root() && self.owner.uid != 0;

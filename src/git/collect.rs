@@ -34,8 +34,9 @@ pub struct CollectLimits {
     pub commits: u32,
     /// Paths in the tree of the new head.
     pub paths: u32,
-    /// What must not happen to certain paths, links and sizes.
-    pub policy: Policy,
+    /// What must not happen to certain paths, links and sizes; `None` where the commits are to be looked at only, and nothing
+    /// will start from them. Then a file or a number above the limits is simply too much.
+    pub policy: Option<Policy>,
 }
 
 impl Default for CollectLimits {
@@ -46,7 +47,7 @@ impl Default for CollectLimits {
             objects: 500_000,
             commits: 1000,
             paths: 2_000_000,
-            policy: Policy::default(),
+            policy: Some(Policy::default()),
         }
     }
 }

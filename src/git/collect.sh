@@ -1,6 +1,7 @@
-# kew-collect INPUT BRANCH [MAX_BYTES [CHECKOUT]]
+# kew-collect INPUT BRANCH [MAX_BYTES [CHECKOUT [GIT_DIR]]]
 #
-# Runs in a sealed container (no network, read-only mount, no privileges) over a checkout that an agent has had. Prints
+# Runs in a sealed container (no network, read-only mount, no privileges) over a checkout that an agent has had; on the host
+# only with a GIT_DIR of kew's own, that borrows the checkout's objects and has nothing else of it. Prints
 # what HEAD names, symbolic or detached, and what is uncommitted, then packs what HEAD adds to INPUT. It judges nothing:
 # whoever reads its output trusts none of it. Every git runs under a time limit and without the checkout's say.
 #
@@ -9,7 +10,7 @@
 set -uf
 input=${1:?} branch=${2:?} max=${3:-536870912} root=${4:-/work}
 
-export LC_ALL=C GIT_DIR="$root/.git" GIT_WORK_TREE="$root"
+export LC_ALL=C GIT_DIR="${5:-$root/.git}" GIT_WORK_TREE="$root"
 export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=
 export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_OPTIONAL_LOCKS=0
 pairs=0

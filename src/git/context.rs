@@ -100,6 +100,11 @@ impl Git {
         self.program("/bin/sh").args(["-c", &script, "git"]).args(argv::prefix(git_dir))
     }
 
+    /// A script of kew's own for `/bin/sh`, with git's clean environment: `$1`, `$2`, … are `args`.
+    pub(crate) fn shell(&self, script: &str, args: &[&str]) -> Query {
+        self.program("/bin/sh").args(["-c", script, "kew"]).args(args.iter().copied())
+    }
+
     /// Like [`Git::at_capped`], with at most `memory` bytes of address space: git ends by itself at that point.
     pub(crate) fn at_bounded(&self, git_dir: &Utf8Path, max: u64, memory: u64) -> Query {
         let limits = format!("ulimit -c 0; ulimit -f {} && ulimit -v {}", max.div_ceil(512), memory >> 10);

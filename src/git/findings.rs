@@ -26,6 +26,11 @@ pub enum Kind {
     Commits,
 }
 
+/// The words for too many commits.
+pub fn too_many(count: u32, most: u32) -> String {
+    format!("{count} commits, at most {most} are taken")
+}
+
 /// How many paths of a kind are remembered.
 const REMEMBERED: usize = 10_000;
 /// How many bytes of a path are shown.
@@ -55,7 +60,7 @@ impl Findings {
 
     /// Adds that there are too many commits.
     pub fn commits(&mut self, count: u32, most: u32) {
-        self.0.entry(Kind::Commits).or_default().insert(format!("{count} commits, at most {most} are taken"));
+        self.0.entry(Kind::Commits).or_default().insert(too_many(count, most));
     }
 
     /// The only kind that there is; `None` for none and for several.

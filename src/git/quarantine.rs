@@ -112,7 +112,13 @@ impl Quarantine {
             let sentence = format!("{} does not descend from the input", head.short());
             return Err(Held::HistoryRewritten.keeping(head, sentence));
         }
-        let findings = self.findings(&kinds, commits, input, head, limits)?;
+        let Some(policy) = &limits.policy else {
+            return match commits > limits.commits {
+                true => Err(Held::TooMuch.because(findings::too_many(commits, limits.commits))),
+                false => Ok(commits),
+            };
+        };
+        let findings = self.findings(policy, &kinds, commits, input, head, limits)?;
         if !findings.is_empty() {
             let reason = findings.only().map_or(Held::Policy, of_kind);
             return Err(reason.keeping(head, findings.sentence(limits.object_bytes)));
@@ -176,7 +182,7 @@ impl Quarantine {
             };
             let size = size.parse::<u64>().unwrap_or(u64::MAX);
             let large = size > limits.object_bytes;
-            if large && (kind != "blob" || size > LARGEST) {
+            if large && (kind != "blob" || size > LARGEST || limits.policy.is_none()) {
                 return Err(Held::TooMuch.because(format!(
                     "the {kind} {} is {size} bytes long, at most {} are taken",
                     &id[..id.len().min(10)],

@@ -34,6 +34,11 @@ pub fn node(key: &AttemptKey) -> RefName {
     RefName(format!("refs/kew/{}/nodes/{}/{}", key.run, key.node, key.attempt))
 }
 
+/// What an attempt left that did not pass. Never an input.
+pub fn wip(key: &AttemptKey) -> RefName {
+    RefName(format!("refs/kew/{}/nodes/{}/{}-wip", key.run, key.node, key.attempt))
+}
+
 /// What an attempt brought that a person must look at first. Never an input.
 pub fn held(key: &AttemptKey) -> RefName {
     RefName(format!("refs/kew/{}/held/{}/{}", key.run, key.node, key.attempt))

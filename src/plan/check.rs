@@ -4,10 +4,12 @@
 //! asked about again. After an error of syntax only the text itself is judged, since parts of it may be missing.
 
 mod allow;
+mod artifacts;
 mod caps;
 mod findings;
 mod links;
 mod prompt;
+mod publish;
 mod values;
 mod work;
 
@@ -105,8 +107,10 @@ impl<'p> Checker<'p> {
         let nodes: Vec<Option<Node>> = (0..self.entries.len()).map(|ix| self.node(ix, &links)).collect();
         let dag = self.graph(&links);
         let froms = self.froms(&links, dag.as_ref());
+        let publish = self.publishes(dag.as_ref());
         let nodes: Option<Vec<Node>> = nodes.into_iter().collect();
-        let nodes = nodes?.into_iter().zip(froms).map(|(node, from)| Node { from, ..node });
+        let nodes = nodes?.into_iter().zip(froms).zip(publish);
+        let nodes = nodes.map(|((node, from), publish)| Node { from, publish, ..node });
         Some((Plan { epic: epic?, nodes: nodes.collect() }, dag?))
     }
 
@@ -134,7 +138,7 @@ impl<'p> Checker<'p> {
         Some(Epic { name: name?, base, max_parallel, timeout, caps })
     }
 
-    /// One node, but for `from`, which asks for the whole graph.
+    /// One node, but for `from` and `publish`, which ask for the whole graph.
     fn node(&mut self, ix: NodeIx, links: &links::Links) -> Option<Node> {
         let entry = &self.entries[ix];
         let raw: &RawNode = &entry.node.value;
@@ -142,6 +146,7 @@ impl<'p> Checker<'p> {
         let reviewer = is_reviewer(raw);
         let work = self.work(entry);
         let prompt = self.prompt(entry);
+        let artifacts = self.artifacts(raw);
         let timeout = self.timeout(raw);
         let caps = self.caps(entry, work.as_ref().map(|work| work.metering));
         let (retries, rework) = (self.retries(raw), self.rework(ix, entry, links));
@@ -169,9 +174,10 @@ impl<'p> Checker<'p> {
             network_none: setting(&raw.network, &self.defaults.network).is_some(),
             allow,
             brief: setting(&raw.brief, &self.defaults.brief).is_none_or(|brief| brief.at.value),
-            publish: setting(&raw.publish, &self.defaults.publish)
-                .map(|publish| publish.at.value.0)
-                .unwrap_or_default(),
+            artifacts,
+            artifacts_optional: setting(&raw.artifacts_optional, &self.defaults.artifacts_optional)
+                .is_some_and(|optional| optional.at.value),
+            publish: super::spec::Publish::None,
         })
     }
 

@@ -9,6 +9,7 @@ pub mod dag;
 pub mod error;
 mod gates;
 pub mod input;
+pub mod pattern;
 pub mod raw;
 pub mod schema;
 pub mod spec;

@@ -153,7 +153,13 @@ node_tables! {
         allow: List,
         /// Whether kew adds to the prompt what a coder must know about its checkout. Default: true.
         brief: bool,
-        /// What is published after the node passed. Only `none` for now.
+        /// Which files of the checkout are kept beside the log, whether the node passes or fails, as in `coverage/**`: patterns
+        /// relative to the checkout, `*` within one name, `**` across folders. Each must match a file, or the node fails.
+        artifacts: List,
+        /// Lets the node pass although one of its `artifacts` matched nothing. Default: false.
+        artifacts_optional: bool,
+        /// What is published once the node passed and every reviewer that it waits for, its own included, approved: `none`
+        /// (default), `branch`, or `pull-request`, which pushes the branch and opens one.
         publish: Choice<Publish>,
     }
     own {
@@ -200,11 +206,8 @@ impl Word for Commits {
 }
 
 impl Word for Publish {
-    const WORDS: &'static [(&'static str, Self)] = &[("none", Self::None)];
-    const REFUSED: &'static [(&'static str, &'static str)] = &[
-        ("branch", "kew cannot publish yet; push the node's ref yourself"),
-        ("pull-request", "kew cannot publish yet; push the node's ref and open the pull request yourself"),
-    ];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("branch", Self::Branch), ("pull-request", Self::PullRequest)];
 }
 
 /// `[nodes]`: ids and nodes in file order.

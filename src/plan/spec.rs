@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
+use super::pattern::Pattern;
 use crate::{
     egress::Host,
     name::{EpicName, NodeId},
@@ -87,6 +88,10 @@ pub struct Node {
     pub allow: Option<Vec<Host>>,
     /// Whether the coder's brief is added.
     pub brief: bool,
+    /// What is kept of the checkout beside the log.
+    pub artifacts: Vec<Pattern>,
+    /// It passes although one of them matched nothing.
+    pub artifacts_optional: bool,
     /// What is published after it passed.
     pub publish: Publish,
 }
@@ -131,6 +136,21 @@ pub enum Publish {
     /// Nothing leaves the repository.
     #[default]
     None,
+    /// Its branch is pushed.
+    Branch,
+    /// Its branch is pushed and a pull request is opened.
+    PullRequest,
+}
+
+impl Publish {
+    /// The word in a plan.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Branch => "branch",
+            Self::PullRequest => "pull-request",
+        }
+    }
 }
 
 impl Plan {

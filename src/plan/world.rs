@@ -28,6 +28,11 @@ pub trait World {
         None
     }
 
+    /// Whether nodes run in containers; else they are processes of the host.
+    fn contained(&self) -> bool {
+        true
+    }
+
     /// The text of a prompt file as the plan names it, and its path relative to the repository.
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault>;
 }
@@ -37,7 +42,7 @@ pub trait World {
 pub struct RunnerFacts {
     /// An agent (takes a model and a task), not a plain job (takes a script).
     pub agent: bool,
-    /// Why it cannot run in a container, if it cannot.
+    /// Why it cannot run in a container (on the host, if nodes run there), if it cannot.
     pub refused: Option<String>,
     /// When it tells what it costs.
     pub metering: Metering,

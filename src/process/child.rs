@@ -8,11 +8,16 @@ use std::{
     ffi::OsString,
     fmt, fs, io,
     io::Read as _,
-    os::{fd::OwnedFd, unix::process::CommandExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::process::{CommandExt as _, ExitStatusExt as _},
+    },
     sync::{Arc, mpsc},
     thread,
     time::Duration,
 };
+
+use camino::Utf8Path;
 
 use super::env::Names;
 use crate::lines::{Line, Lines};
@@ -66,6 +71,15 @@ pub type TakeLine = Box<dyn FnMut(Option<Line<'_>>) + Send>;
 impl Child {
     /// Starts it and reads both pipes.
     pub fn start(spawn: Spawn, stdout: TakeLine, stderr: TakeLine) -> io::Result<Self> {
+        Self::start_as(spawn, true, stdout, stderr)
+    }
+
+    /// The same for a program that makes a session of its own, which a leader of a group cannot.
+    pub fn start_session(spawn: Spawn, stdout: TakeLine, stderr: TakeLine) -> io::Result<Self> {
+        Self::start_as(spawn, false, stdout, stderr)
+    }
+
+    fn start_as(spawn: Spawn, leads: bool, stdout: TakeLine, stderr: TakeLine) -> io::Result<Self> {
         let (out_read, out_write) = io::pipe()?;
         let (err_read, err_write) = io::pipe()?;
         let handle = {
@@ -76,8 +90,10 @@ impl Child {
                 .stdout_file(out_write)
                 .stderr_file(err_write)
                 .unchecked()
-                .before_spawn(|command| {
-                    command.process_group(0);
+                .before_spawn(move |command| {
+                    if leads {
+                        command.process_group(0);
+                    }
                     Ok(())
                 });
             Arc::new(expression.start()?)
@@ -130,6 +146,48 @@ impl Killer {
     /// Ends the child at once; fine if it ended by itself.
     pub fn kill(&self) {
         let _ = self.0.kill();
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = self.0.pids().first().and_then(|pid| i32::try_from(*pid).ok());
+        if let (Ok(None), Some(pid)) = (self.0.try_wait(), pid.and_then(rustix::process::Pid::from_raw)) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+/// A child that writes to this process's own stdout and stderr, in a process group of its own.
+#[derive(Debug)]
+pub struct Heir(duct::Handle);
+
+impl Heir {
+    /// Starts a program in `dir`, with this process's environment and `stdin` to read.
+    pub fn start(program: &str, args: &[OsString], dir: &Utf8Path, stdin: fs::File) -> io::Result<Self> {
+        let expression = duct::cmd(program, args)
+            .full_env(std::env::vars_os())
+            .dir(dir)
+            .stdin_file(stdin)
+            .unchecked()
+            .before_spawn(|command| {
+                command.process_group(0);
+                Ok(())
+            });
+        Ok(Self(expression.start()?))
+    }
+
+    /// Its process id, which is also its process group's.
+    pub fn pid(&self) -> Option<u32> {
+        self.0.pids().first().copied()
+    }
+
+    /// Waits so long for its end; its exit code, or 128 and the signal's number.
+    pub fn wait(&self, limit: Duration) -> io::Result<Option<i32>> {
+        let ended = self.0.wait_timeout(limit)?;
+        Ok(ended.map(|output| {
+            let status = output.status;
+            status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+        }))
     }
 }
 

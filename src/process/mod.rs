@@ -1,8 +1,10 @@
-//! Child processes, by duct: `query` for short answers, `child` for streams. No other file names duct.
+//! Child processes, by duct: `query` for short answers, `child` for streams. No other file names duct. `tree` finds and ends what
+//! is below a process.
 
 pub mod child;
 mod env;
 pub mod query;
+pub mod tree;
 
 /// Ends whole process groups; each child leads its own group, so a pid is a group id as long as a member lives.
 pub(crate) fn kill_group(pids: &[u32]) {

@@ -3,7 +3,17 @@
 //! Not for nodes: those stream (see `child`). Every command has an explicit environment, no terminal, its own process
 //! group and a deadline; the argv never holds a secret, so it may be shown. Invariant: never a checked duct expression.
 
-use std::{ffi::OsString, fmt, fs, io, os::unix::process::CommandExt as _, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    fmt, fs, io,
+    os::unix::process::CommandExt as _,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use super::env::Names;
 
@@ -15,6 +25,9 @@ pub struct RunAs {
     /// Numeric group.
     pub gid: u32,
 }
+
+/// How often a command that can be stopped is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What a command reads.
 #[derive(Debug)]
@@ -33,6 +46,7 @@ pub struct Query {
     stdin: Stdin,
     stdout: Option<fs::File>,
     run_as: Option<RunAs>,
+    stop: Option<Arc<AtomicBool>>,
     deadline: Duration,
 }
 
@@ -75,6 +89,9 @@ pub enum QueryError {
         /// The deadline.
         deadline: Duration,
     },
+    /// It was asked to stop and was ended.
+    #[error("`{0}` was asked to stop")]
+    Stopped(String),
 }
 
 impl Answer {
@@ -100,6 +117,7 @@ impl Query {
             stdin: Stdin::Null,
             stdout: None,
             run_as: None,
+            stop: None,
             deadline: Duration::from_secs(120),
         }
     }
@@ -119,6 +137,12 @@ impl Query {
     /// Sets one variable of the environment, which is otherwise empty.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Empties the environment again, for one that is not a host git's usual.
+    pub fn env_clear(mut self) -> Self {
+        self.env.clear();
         self
     }
 
@@ -158,6 +182,12 @@ impl Query {
         self
     }
 
+    /// Ends it once this becomes true; looked at a few times per second.
+    pub fn stop_on(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
     /// Runs it to its end. A non-zero exit is an [`Answer`], not an error.
     pub fn run(self) -> Result<Answer, QueryError> {
         let command = self.to_string();
@@ -188,11 +218,22 @@ impl Query {
         }
         let handle = expression.start().map_err(start)?;
         drop(expression);
-        let ended = handle.wait_timeout(self.deadline).map_err(start)?.is_some();
-        if !ended {
-            super::kill_group(&handle.pids());
-            let _ = handle.wait_timeout(Duration::from_secs(2));
-            return Err(QueryError::Deadline { command, deadline: self.deadline });
+        let begun = Instant::now();
+        loop {
+            let left = self.deadline.saturating_sub(begun.elapsed());
+            let look = if self.stop.is_some() { left.min(LOOK) } else { left };
+            if handle.wait_timeout(look).map_err(start)?.is_some() {
+                break;
+            }
+            let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::SeqCst));
+            if stopped || begun.elapsed() >= self.deadline {
+                super::kill_group(&handle.pids());
+                let _ = handle.wait_timeout(Duration::from_secs(2));
+                return Err(match stopped {
+                    true => QueryError::Stopped(command),
+                    false => QueryError::Deadline { command, deadline: self.deadline },
+                });
+            }
         }
         let output = handle.into_output().map_err(start)?;
         Ok(Answer {

@@ -53,6 +53,20 @@ pub fn usd_sum(sum: Option<f64>, at_least: bool) -> String {
     }
 }
 
+/// A sum beside what subscriptions used, which nobody is billed for: `$0.42`, `$0.42 not billed`, `≥ $1.20 + $0.42 not billed`.
+pub fn usd_split(billed: Option<f64>, at_least: bool, not_billed: Option<f64>, label: &str) -> String {
+    match not_billed {
+        None => usd_sum(billed, at_least),
+        Some(list) if !at_least && billed.unwrap_or_default() == 0.0 => format!("{} {label}", usd(list)),
+        Some(list) => format!("{} + {} {label}", usd_sum(billed, at_least), usd(list)),
+    }
+}
+
+/// How a table says that nobody is billed.
+pub const NOT_BILLED: &str = "not billed";
+/// How a line of text says it.
+pub const NOT_BILLED_LONG: &str = "(list price, not billed)";
+
 /// A cost with who says so: `$0.0055 (list price)`, `≥ $0.0055 (in part unknown)`, `–`.
 pub fn usd_from(sum: Option<f64>, source: CostSource) -> String {
     let Some(sum) = sum else { return UNKNOWN.into() };
@@ -60,6 +74,7 @@ pub fn usd_from(sum: Option<f64>, source: CostSource) -> String {
         CostSource::Free => return usd(sum),
         CostSource::Provider => "provider",
         CostSource::ListPrice => "list price",
+        CostSource::NotBilled => "list price, not billed",
         CostSource::Estimate => "estimate",
         CostSource::Unknown => return format!("≥ {} (in part unknown)", usd(sum)),
     };

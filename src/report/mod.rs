@@ -4,6 +4,7 @@
 //! Only this module and the command line print. Agent text is made inert here, by every reporter, and never starts a line.
 //! Invariant: trouble with reporting (a closed pipe, a lost terminal) ends the reporting, never changes an outcome.
 
+pub mod artifacts;
 pub mod ci;
 pub mod figures;
 pub mod jsonl;
@@ -19,6 +20,7 @@ mod told;
 
 use std::io::{self, IsTerminal as _};
 
+pub use self::told::told as line;
 pub use self::{jsonl::Jsonl, plain::Plain, progress::Progress};
 use crate::{event::Stamped, record::Millis};
 

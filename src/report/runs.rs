@@ -2,7 +2,7 @@
 
 use super::{
     ci::defanged,
-    figures::{UNKNOWN, count, duration, time, tokens_in, usd_sum},
+    figures::{NOT_BILLED, UNKNOWN, count, duration, time, tokens_in, usd_split},
     table::{Align, Table},
 };
 use crate::{
@@ -57,7 +57,7 @@ pub fn runs(runs: &[RunSummary], now: Millis, alive: &dyn Fn(&RunId) -> bool) ->
             took,
             run.tokens.map_or(UNKNOWN.into(), |tokens| count(tokens_in(tokens))),
             run.tokens.map_or(UNKNOWN.into(), |tokens| count(tokens.output)),
-            usd_sum(run.cost_usd, run.at_least),
+            usd_split(run.cost_usd, run.at_least, run.not_billed_usd, NOT_BILLED),
             counts.join(", "),
         ]);
     }

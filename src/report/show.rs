@@ -7,14 +7,15 @@ use camino::Utf8Path;
 use super::{
     ci::defanged,
     figures::{UNKNOWN, count, duration, time, usd_from},
-    summary::node_ref,
+    summary::{kept_work, node_ref},
 };
 use crate::{
     egress,
     name::CommitId,
-    record::{AttemptEnd, NodeStart, VerdictRow},
+    record::{AttemptEnd, NodeStart, Publication, PublicationState, VerdictRow},
     store::{AttemptDetail, AttemptFiles, NodeDetail, RunDetail},
     text::{inert, plural},
+    units::show_size,
 };
 
 /// A reviewer's finding, as far as it can be read.
@@ -32,6 +33,7 @@ pub fn show(run: &RunDetail, state_dir: &Utf8Path, alive: bool) -> String {
     for (start, node) in run.each() {
         lines.push(String::new());
         lines.extend(node_lines(start, node));
+        lines.extend(run.publications.iter().rfind(|row| row.key.node == node.node).map(publication));
         for attempt in &node.attempts {
             lines.extend(attempt_lines(attempt, state_dir));
         }
@@ -58,7 +60,11 @@ fn head(run: &RunDetail, alive: bool) -> Vec<String> {
         format!("started  {} UTC", time(start.started)),
         format!("plan     {}", inert(&start.plan_path)),
         format!("base     {}", start.base),
-        format!("network  {}", inert(&start.network)),
+        format!(
+            "network  {}{}",
+            inert(&start.network),
+            if start.network == "host" { " (agents were not contained)" } else { "" }
+        ),
         format!("digest   {}", inert(&start.digest)),
     ]
 }
@@ -78,6 +84,19 @@ fn node_lines(start: &NodeStart, node: &NodeDetail) -> Vec<String> {
     lines
 }
 
+/// How far its last publication came.
+fn publication(row: &Publication) -> String {
+    let at = CommitId::short(&row.commit);
+    let state = match row.state {
+        PublicationState::Pushing => "not known whether it was pushed",
+        PublicationState::Nothing => return field("publish", "nothing to publish"),
+        other => other.word(),
+    };
+    let url = row.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default();
+    let reason = row.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    field("publish", &format!("{state}, {} at {at} on {}{url}{reason}", row.branch, row.remote))
+}
+
 fn attempt_lines(attempt: &AttemptDetail, state_dir: &Utf8Path) -> Vec<String> {
     let start = &attempt.start;
     let head = format!("  attempt {} (round {}, try {})", start.key.attempt, start.round, start.tries);
@@ -94,9 +113,34 @@ fn attempt_lines(attempt: &AttemptDetail, state_dir: &Utf8Path) -> Vec<String> {
         let add = egress::advice(&attempt.refused);
         lines.extend(add.map(|add| format!("  {}", field("to allow", &format!("{add} under [sandbox]")))));
     }
+    lines.extend(kept_lines(attempt).into_iter().map(|line| format!("  {line}")));
     lines.push(format!("  {}", field("log", AttemptFiles::new(state_dir, &start.key).stdout().as_str())));
     if let Some(verdict) = &attempt.verdict {
         lines.extend(verdict_lines(verdict));
+    }
+    lines
+}
+
+/// How to look at what is kept beside the result.
+fn kept_lines(attempt: &AttemptDetail) -> Vec<String> {
+    let mut lines = Vec::new();
+    let input = attempt.end.as_ref().and_then(|end| end.input.as_ref());
+    if let (Some(_), Some(input)) = (&attempt.kept.work, input) {
+        lines.push(field("kept", &kept_work(input, &attempt.start.key)));
+    }
+    let artifacts = &attempt.kept.artifacts;
+    if !artifacts.is_empty() {
+        let bytes = artifacts.iter().map(|artifact| artifact.size).sum();
+        let files = plural(artifacts.len(), "file");
+        lines.push(field(
+            "files",
+            &format!(
+                "{files}, {}: kew artifacts {} {}",
+                show_size(bytes),
+                attempt.start.key.run,
+                attempt.start.key.node
+            ),
+        ));
     }
     lines
 }

@@ -7,12 +7,12 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     ci::defanged,
-    figures::{UNKNOWN, count, duration, tokens_in, usd_sum},
+    figures::{NOT_BILLED, UNKNOWN, count, duration, tokens_in, usd_split},
     table::{Align, Table},
 };
 use crate::{
     egress::{self, Refused},
-    name::{AttemptKey, EpicName, NodeId, RunId},
+    name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
     plan::spec::Commits,
     record::{Millis, NodeState},
     store::{AttemptFiles, NodeDetail, RunDetail, StateCounts},
@@ -53,8 +53,10 @@ pub struct SummaryRow {
     pub attempt_ms: Option<Millis>,
     /// Tokens of all attempts.
     pub tokens: Option<Tokens>,
-    /// US dollars of all attempts.
+    /// US dollars of all attempts that somebody is billed for.
     pub cost_usd: Option<f64>,
+    /// What subscriptions used, at list price.
+    pub not_billed_usd: Option<f64>,
     /// The cost of an attempt is unknown.
     pub cost_unknown: bool,
     /// Commits of the last attempt.
@@ -63,6 +65,10 @@ pub struct SummaryRow {
     pub branch: String,
     /// The ref that keeps its commits.
     pub git_ref: Option<String>,
+    /// The command that shows what is kept of the last attempt, if it did not pass and left something.
+    pub kept: Option<String>,
+    /// How many artifacts the last attempt left.
+    pub artifacts: usize,
     /// The last attempt's log.
     pub log: Option<Utf8PathBuf>,
     /// Nodes that it waits for.
@@ -74,6 +80,11 @@ pub struct SummaryRow {
 /// The ref that keeps an attempt's commits.
 pub(super) fn node_ref(key: &AttemptKey) -> String {
     crate::git::refs::node(key).to_string()
+}
+
+/// The command that shows what is kept of an attempt that did not pass.
+pub(super) fn kept_work(input: &CommitId, key: &AttemptKey) -> String {
+    format!("git diff {}..{}", input.short(), crate::git::refs::wip(key))
 }
 
 /// Head and rows of a run as the state has it.
@@ -111,10 +122,15 @@ fn row(node: &NodeDetail, expected: Commits, state_dir: &Utf8Path) -> SummaryRow
         attempt_ms: end.zip(last).map(|(end, last)| end.ended - last.start.started),
         tokens: node.tokens(),
         cost_usd,
+        not_billed_usd: node.not_billed_usd(),
         cost_unknown,
         commits,
         branch: String::new(),
         git_ref: end.filter(|_| keeps).map(|end| node_ref(&end.key)),
+        kept: last
+            .filter(|last| last.kept.work.is_some())
+            .and_then(|last| Some(kept_work(end?.input.as_ref()?, &last.start.key))),
+        artifacts: last.map_or(0, |last| last.kept.artifacts.len()),
         log: last.map(|last| AttemptFiles::new(state_dir, &last.start.key).stdout()),
         waits_for: Vec::new(),
         refused: last.map(|last| last.refused.clone()).unwrap_or_default(),
@@ -133,6 +149,7 @@ pub fn summary(head: &SummaryHead, rows: &[SummaryRow]) -> String {
     section(switches(rows));
     section(rows.iter().filter(|row| row.state != NodeState::Passed).flat_map(stopped).collect());
     section(refused(rows));
+    section(artifacts(head, rows));
     section(vec![closing(head, rows)]);
     lines.iter().map(|line| format!("{}\n", defanged(line))).collect()
 }
@@ -159,7 +176,7 @@ fn table(head: &SummaryHead, rows: &[SummaryRow]) -> Vec<String> {
             row.attempt_ms.map_or(UNKNOWN.into(), duration),
             input,
             output,
-            usd_sum(row.cost_usd, row.cost_unknown),
+            usd_split(row.cost_usd, row.cost_unknown, row.not_billed_usd, NOT_BILLED),
             if row.attempt == 0 { UNKNOWN.into() } else { row.commits.to_string() },
         ]);
     }
@@ -171,7 +188,7 @@ fn table(head: &SummaryHead, rows: &[SummaryRow]) -> Vec<String> {
         head.duration_ms.map_or(UNKNOWN.into(), duration),
         input,
         output,
-        usd_sum(cost_usd, at_least),
+        usd_split(cost_usd, at_least, sum(rows.iter().map(|row| row.not_billed_usd)), NOT_BILLED),
         rows.iter().map(|row| u64::from(row.commits)).sum::<u64>().to_string(),
     ]);
     table.lines()
@@ -189,18 +206,20 @@ fn outcome(row: &SummaryRow) -> String {
     text
 }
 
+/// Of what is known; `None` if nothing is.
+fn sum(of: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    of.flatten().fold(None, |sum, usd| Some(sum.unwrap_or(0.0) + usd))
+}
+
 /// Sums over all nodes, and whether the cost is at least that.
 fn spent(rows: &[SummaryRow]) -> (Option<Tokens>, Option<f64>, bool) {
     let mut tokens = None;
-    let mut cost = None;
     for row in rows {
         if let Some(used) = row.tokens {
             *tokens.get_or_insert_with(Tokens::default) += used;
         }
-        if let Some(usd) = row.cost_usd {
-            *cost.get_or_insert(0.0) += usd;
-        }
     }
+    let cost = sum(rows.iter().map(|row| row.cost_usd));
     (tokens, cost, rows.iter().any(|row| row.cost_unknown))
 }
 
@@ -229,6 +248,7 @@ fn stopped(row: &SummaryRow) -> Vec<String> {
     if row.state == NodeState::Held {
         lines.push("  waits for a person".into());
     }
+    lines.extend(row.kept.as_ref().map(|kept| format!("  kept: {kept}")));
     lines.extend(row.log.as_ref().map(|log| format!("  log: {}", inert(log.as_str()))));
     lines
 }
@@ -248,6 +268,13 @@ fn refused(rows: &[SummaryRow]) -> Vec<String> {
             .map(|add| format!("  to let them through: {} under [sandbox] in the settings", inert(&add))),
     );
     lines
+}
+
+/// How to get at artifacts, if there are any.
+fn artifacts(head: &SummaryHead, rows: &[SummaryRow]) -> Vec<String> {
+    let all: usize = rows.iter().map(|row| row.artifacts).sum();
+    let line = || format!("{}: kew artifacts {} -o DIR", plural(all, "artifact"), head.run);
+    (all > 0).then(line).into_iter().collect()
 }
 
 fn closing(head: &SummaryHead, rows: &[SummaryRow]) -> String {

@@ -1,6 +1,6 @@
 //! Each event as one line for people: inert, without time or prefix. `None` for what is only drawn or counted.
 
-use super::figures::{duration, tokens, usd_sum};
+use super::figures::{NOT_BILLED_LONG, duration, tokens, usd_split};
 use crate::{
     egress,
     event::{RunEvent, Stamped},
@@ -80,10 +80,21 @@ pub fn told(event: &Stamped) -> Option<String> {
         RunEvent::NodeHeld { node, reason } => format!("{node}: held{}", because(Some(reason))),
         RunEvent::NodeSkipped { node, reason } => format!("{node}: skipped{}", because(Some(reason))),
         RunEvent::NodeWaiting { node, reason } => format!("{node}: waits{}", because(Some(reason))),
+        RunEvent::Published { .. } | RunEvent::NothingToPublish { .. } | RunEvent::PublishFailed { .. } => {
+            publishing(&event.event)?
+        }
         RunEvent::Heartbeat { running } => still_running(running.iter()),
-        RunEvent::RunEnded { status, exit_code, duration_ms, tokens: sum, cost_usd, cost_at_least } => {
+        RunEvent::RunEnded {
+            status,
+            exit_code,
+            duration_ms,
+            tokens: sum,
+            cost_usd,
+            not_billed_usd,
+            cost_at_least,
+        } => {
             let sum = sum.map(|sum| format!(", {}", tokens(sum))).unwrap_or_default();
-            let cost = cost_usd.map_or("cost unknown".into(), |usd| usd_sum(Some(usd), *cost_at_least));
+            let cost = cost(*cost_usd, *cost_at_least, *not_billed_usd);
             format!(
                 "run {}: {} after {}{sum}, {cost} (exit code {exit_code})",
                 event.run,
@@ -106,6 +117,24 @@ pub fn still_running<'a>(nodes: impl Iterator<Item = &'a NodeId>) -> String {
         0 => format!("still running: {named}"),
         more => format!("still running: {named} and {more} more"),
     }
+}
+
+fn publishing(event: &RunEvent) -> Option<String> {
+    Some(match event {
+        RunEvent::Published { node, branch, remote, commit, url, already } => {
+            let verb = if *already { "is published already" } else { "published" };
+            let url = url.as_deref().map(|url| format!(", {}", quoted(url))).unwrap_or_default();
+            let commit = commit.get(..10).unwrap_or(commit);
+            format!("{node}: {verb}: {} at {commit} on {}{url}", inert(branch), quoted(remote))
+        }
+        RunEvent::NothingToPublish { node, .. } => {
+            format!("{node}: nothing to publish: no commit of its own")
+        }
+        RunEvent::PublishFailed { node, reason, help, .. } => {
+            format!("{node}: not published: {}; help: {}", quoted(reason), quoted(help))
+        }
+        _ => return None,
+    })
 }
 
 fn ended(event: &RunEvent) -> Option<String> {
@@ -135,15 +164,20 @@ fn ended(event: &RunEvent) -> Option<String> {
         line.push_str(&format!(", {}", tokens(*used)));
     }
     let at_least = *cost_source == CostSource::Unknown;
-    line.push_str(&format!(
-        ", {}",
-        cost_usd.map_or("cost unknown".into(), |usd| usd_sum(Some(usd), at_least))
-    ));
+    let (billed, not_billed) = cost_source.split(*cost_usd);
+    line.push_str(&format!(", {}", cost(billed, at_least, not_billed)));
     if *commits > 0 {
         line.push_str(&format!(", {}", plural(*commits as usize, "commit")));
     }
     line.push_str(&because(reason.as_deref()));
     Some(line)
+}
+
+fn cost(billed: Option<f64>, at_least: bool, not_billed: Option<f64>) -> String {
+    match (billed, not_billed) {
+        (None, None) => "cost unknown".into(),
+        _ => usd_split(billed, at_least, not_billed, NOT_BILLED_LONG),
+    }
 }
 
 fn because(reason: Option<&str>) -> String {

@@ -4,6 +4,8 @@
 //! one is ended. Invariant: a container is stopped and removed by its name, never by killing its client.
 
 mod contest;
+mod disk;
+mod kept;
 mod stop;
 
 use std::{
@@ -19,7 +21,10 @@ use std::{
 };
 
 use self::{contest::Contest, stop::stop_container};
-use super::executor::{Attempt, Caps, Executor, Hardening, NodeSpec, Source, StopHow, Trouble};
+use super::{
+    executor::{Attempt, Caps, Executor, HARDENING, Hardening, NodeSpec, Source, StopHow, Trouble},
+    host::Ground,
+};
 use crate::{
     docker::{
         argv::Labels,
@@ -29,6 +34,7 @@ use crate::{
     egress::Dealings,
     git::{
         access::Access,
+        artifacts::ArtifactLimits,
         base::UserRepo,
         checkout::checkout_to_depth,
         collect::{CollectFault, CollectLimits},
@@ -69,6 +75,12 @@ pub struct Contained {
     pub register: Arc<dyn Fn(u32) + Send + Sync>,
     /// What is taken from an attempt at most.
     pub limits: CollectLimits,
+    /// What is stored of an attempt's artifacts at most.
+    pub artifact_limits: ArtifactLimits,
+    /// The most disk that a checkout may take while its agent runs, in bytes.
+    pub checkout_max: u64,
+    /// In host mode: how agents are started. The engine and its helper image then stand for nothing and are never asked.
+    pub host: Option<Ground>,
     /// Which trees agents may work in.
     pub shape: Shape,
     /// How many commits deep a checkout's history is, if not all of it.
@@ -80,13 +92,13 @@ pub struct Contained {
 /// How an attempt is reached from outside.
 #[derive(Debug, Default)]
 pub struct Control {
-    stop: Mutex<Option<StopHow>>,
+    pub(super) stop: Mutex<Option<StopHow>>,
     /// The attempt's container and the client that runs it, while it does.
-    container: Mutex<Option<(String, Killer)>>,
+    pub(super) container: Mutex<Option<(String, Killer)>>,
     /// The sealed container that collects, while it does.
     collecting: Mutex<Option<String>>,
-    over: AtomicBool,
-    stopping: AtomicBool,
+    pub(super) over: AtomicBool,
+    pub(super) stopping: AtomicBool,
 }
 
 /// Shared by handing out; a clone is cheap and the same engine.
@@ -95,17 +107,7 @@ pub struct Engine(pub Arc<Contained>);
 
 impl Executor for Engine {
     fn caps(&self) -> Caps {
-        let fields = [
-            "read-only root",
-            "capabilities",
-            "no-new-privileges",
-            "pids",
-            "memory",
-            "cpus",
-            "network",
-            "single mount",
-        ];
-        Caps { fields: fields.into_iter().map(|field| (field, Hardening::Enforced)).collect() }
+        Caps { fields: HARDENING.into_iter().map(|field| (field, Hardening::Enforced)).collect() }
     }
 
     fn prepare(&self, spec: &NodeSpec, source: &Source) -> Result<Box<dyn Attempt>, Trouble> {
@@ -125,6 +127,7 @@ impl Executor for Engine {
             input,
             folder,
             before,
+            landed: None,
             control,
             egress: Dealings::default(),
         }))
@@ -145,11 +148,11 @@ impl Executor for Engine {
 }
 
 impl Contained {
-    fn control(&self, key: &AttemptKey) -> Arc<Control> {
+    pub(super) fn control(&self, key: &AttemptKey) -> Arc<Control> {
         Arc::clone(lock(&self.controls).entry(key.clone()).or_default())
     }
 
-    fn go_on(&self, control: &Control) -> Result<(), Trouble> {
+    pub(super) fn go_on(&self, control: &Control) -> Result<(), Trouble> {
         if lock(&control.stop).is_some() { Err(Trouble::Stopped) } else { Ok(()) }
     }
 
@@ -231,6 +234,6 @@ fn of_collect(fault: CollectFault) -> Trouble {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -7,7 +7,9 @@
 mod again;
 mod deadlines;
 mod ending;
+mod over;
 mod pause;
+mod publishing;
 mod restore;
 mod spend;
 
@@ -19,11 +21,13 @@ use std::{
 use self::{
     ending::{asks, end_of, fail_closed},
     pause::{Purse, purses},
+    publishing::Publishing,
 };
 pub use super::status::Status;
 use super::{
     executor::{Source, StopHow},
     node::{Progress, Report, Told},
+    publisher::Answered,
     reasons,
 };
 use crate::{
@@ -84,6 +88,22 @@ pub enum Action {
         /// How.
         how: StopHow,
     },
+    /// Record that a node is about to be published, then hand it over.
+    Publish {
+        /// The node.
+        node: NodeIx,
+        /// What it brought, as it was approved.
+        commit: CommitId,
+    },
+    /// Record and tell how that went.
+    Published(Box<Answered>),
+    /// Tell that the run was stopped before a node was published.
+    NotPublished {
+        /// The node.
+        node: NodeIx,
+    },
+    /// End the publication that is under way.
+    AbandonPublishing,
     /// Tell.
     Tell(RunEvent),
 }
@@ -169,8 +189,10 @@ pub struct Dispatcher<'a> {
     delayed: BTreeMap<NodeIx, Duration>,
     /// Subjects of which a reviewer asks for changes.
     sent_back: BTreeSet<NodeIx>,
+    publishing: Publishing<'a>,
     tokens: Option<Tokens>,
     cost_usd: Option<f64>,
+    not_billed_usd: Option<f64>,
     cost_at_least: bool,
 }
 
@@ -202,6 +224,8 @@ pub struct Setup<'a> {
     pub max_wait: Option<Duration>,
     /// How long the first retry waits; each further one twice as long as the one before.
     pub backoff: Duration,
+    /// Nodes that ask for it are published.
+    pub publish: bool,
 }
 
 impl<'a> Dispatcher<'a> {
@@ -231,8 +255,10 @@ impl<'a> Dispatcher<'a> {
             capped: None,
             delayed: BTreeMap::new(),
             sent_back: BTreeSet::new(),
+            publishing: Publishing::new(setup.dag, setup.publish),
             tokens: None,
             cost_usd: None,
+            not_billed_usd: None,
             cost_at_least: false,
         }
     }
@@ -290,6 +316,7 @@ impl<'a> Dispatcher<'a> {
             }
             Told::MustStop(node, cause) => self.stop_node(node, cause).into_iter().collect(),
             Told::Ended(report) => self.ended(report, now),
+            Told::Published(answered) => self.answered(answered),
         }
     }
 
@@ -299,14 +326,13 @@ impl<'a> Dispatcher<'a> {
         self.stopping = if twice { Stopping::AskedTwice } else { Stopping::Asked };
         self.sched.stop();
         let running: Vec<NodeIx> = self.sched.running().collect();
-        running
-            .into_iter()
-            .map(|node| {
-                self.live[node].stopping = true;
-                let how = if twice { StopHow::Now } else { self.gently(node) };
-                Action::Stop { node, cause: StopCause::Asked, how }
-            })
-            .collect()
+        let mut actions = self.stop_publishing(twice);
+        actions.extend(running.into_iter().map(|node| {
+            self.live[node].stopping = true;
+            let how = if twice { StopHow::Now } else { self.gently(node) };
+            Action::Stop { node, cause: StopCause::Asked, how }
+        }));
+        actions
     }
 
     /// The state cannot be written: nothing starts, everything stops, with a grace. What is being stopped already goes on
@@ -314,57 +340,14 @@ impl<'a> Dispatcher<'a> {
     pub fn broken(&mut self) -> Vec<Action> {
         self.stopping = self.stopping.max(Stopping::Broken);
         self.sched.stop();
+        self.forget_publishing();
         let running: Vec<NodeIx> = self.sched.running().collect();
         running.into_iter().filter_map(|node| self.stop_node(node, StopCause::Asked)).collect()
     }
 
     /// Nothing runs and nothing can start.
     pub fn done(&self) -> bool {
-        self.sched.idle()
-    }
-
-    /// Where the nodes that never ran stand at the end, with the reason: held up by a person's decision, or stopped.
-    pub fn leftovers(&self) -> Vec<(NodeIx, NodeState, String)> {
-        let waiting = self.sched.nodes().filter(|node| self.sched.state(*node) == NodeState::Waiting);
-        waiting
-            .map(|node| match self.stopping {
-                Stopping::Capped => (node, NodeState::Waiting, self.capped.clone().unwrap_or_default()),
-                Stopping::No => (node, NodeState::Waiting, reasons::waiting(self.plan, &self.sched, node)),
-                Stopping::FailFast => {
-                    (node, NodeState::Skipped, "the run stopped at its first failure".to_owned())
-                }
-                Stopping::Broken => (
-                    node,
-                    NodeState::Cancelled,
-                    "the run stopped because its state could not be written".to_owned(),
-                ),
-                Stopping::Asked | Stopping::AskedTwice => {
-                    (node, NodeState::Cancelled, "the run was stopped before it started".to_owned())
-                }
-            })
-            .collect()
-    }
-
-    /// How the run ended; worst first.
-    pub fn status(&self) -> Status {
-        if matches!(self.stopping, Stopping::Asked | Stopping::AskedTwice) {
-            return Status::Interrupted;
-        }
-        if self.stopping == Stopping::Broken || self.live.iter().any(|live| live.infrastructure) {
-            return Status::Infrastructure;
-        }
-        let any = |wanted: NodeState| self.sched.nodes().any(|node| self.sched.state(node) == wanted);
-        if any(NodeState::Failed) {
-            Status::Failed
-        } else if any(NodeState::Held) {
-            Status::Held
-        } else if self.stopping == Stopping::Capped {
-            Status::Capped
-        } else if any(NodeState::Waiting) {
-            Status::Held
-        } else {
-            Status::Passed
-        }
+        self.sched.idle() && self.publishing.idle()
     }
 
     /// Where a node stands.
@@ -383,8 +366,14 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// Sums over all ended attempts: tokens, dollars, and whether the dollars are only "at least".
+    /// Dollars are those that somebody is billed for.
     pub fn spent(&self) -> (Option<Tokens>, Option<f64>, bool) {
         (self.tokens, self.cost_usd, self.cost_at_least)
+    }
+
+    /// What subscriptions used in all ended attempts, at list price.
+    pub fn not_billed(&self) -> Option<f64> {
+        self.not_billed_usd
     }
 
     fn progress(&self, progress: Progress) -> RunEvent {
@@ -438,6 +427,7 @@ impl<'a> Dispatcher<'a> {
             None => report.collected.head.clone().or_else(|| report.input.clone()),
         };
         self.live[node].result = result;
+        self.note(&report);
 
         let skips = self.sched.end(node, end);
         let state = self.sched.state(node);
@@ -460,6 +450,7 @@ impl<'a> Dispatcher<'a> {
             self.stopping = Stopping::FailFast;
             self.sched.stop();
         }
+        follow.extend(self.publish());
         let started = self.live[node].started_unix;
         let mut actions = vec![Action::Ended { report, state, started }];
         actions.append(&mut follow);

@@ -2,6 +2,8 @@
 //!
 //! It decides nothing. Invariant: it never joins a node's thread, so that a node that hangs cannot hang kew's exit.
 
+mod outbox;
+
 use std::{
     collections::HashMap,
     io,
@@ -11,6 +13,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
+use self::outbox::Outbox;
 use super::{
     Ended, Run,
     dispatcher::{Action, Dispatcher, Launch, Now, Setup, Status},
@@ -51,7 +54,7 @@ pub fn drive(
 ) -> io::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (tell, mut told) = mpsc::channel(CHANNEL);
-    let dispatcher = Dispatcher::new(Setup {
+    let mut dispatcher = Dispatcher::new(Setup {
         plan: run.plan,
         dag: run.dag,
         base: run.base.clone(),
@@ -65,10 +68,13 @@ pub fn drive(
         free: run.nodes.iter().map(|node| node.runner.free()).collect(),
         max_wait: run.max_wait,
         backoff: run.backoff,
+        publish: run.publisher.is_some(),
     });
+    run.publisher.iter().for_each(|going| dispatcher.remember_published(going));
     let mut driver = Driver {
         run,
         dispatcher,
+        outbox: run.publisher.as_ref().map(|going| Outbox::new(going, tell.clone())),
         pool: Pool::new(Arc::clone(&executor), shelf, tell),
         executor,
         ledger,
@@ -89,6 +95,7 @@ struct Driver<'a> {
     run: &'a Run<'a>,
     dispatcher: Dispatcher<'a>,
     pool: Pool,
+    outbox: Option<Outbox>,
     executor: Arc<dyn Executor>,
     ledger: &'a mut dyn Ledger,
     observer: &'a mut dyn Observer,
@@ -143,7 +150,7 @@ impl Driver<'_> {
     fn run_began(&self) -> RunEvent {
         let (epic, base) = (self.run.plan.epic.name.to_string(), self.run.base.to_string());
         let (nodes, max_parallel) = (self.ids(), self.run.jobs);
-        let network = self.run.network.word().to_owned();
+        let network = self.run.network.to_owned();
         let Some(past) = &self.run.past else {
             return RunEvent::RunStarted { epic, base, nodes, max_parallel, network };
         };
@@ -169,6 +176,16 @@ impl Driver<'_> {
                 }
                 Action::Stop { node, cause, how } => {
                     self.stop(node, cause, how);
+                    Ok(())
+                }
+                Action::Publish { node, commit } => self.publish(node, commit),
+                Action::Published(answered) => self.record_published(&answered),
+                Action::NotPublished { node } => {
+                    self.tell_unpublished(node);
+                    Ok(())
+                }
+                Action::AbandonPublishing => {
+                    self.outbox.iter().for_each(Outbox::abandon);
                     Ok(())
                 }
                 Action::Tell(event) => {
@@ -247,6 +264,7 @@ impl Driver<'_> {
                 limits: self.run.limits.clone(),
                 epic: self.run.plan.epic.name.clone(),
                 commits: node.commits,
+                artifacts: node.artifacts.clone(),
                 job: setup.runner.kind() == crate::runners::Kind::Job,
             },
             source: launch.source,
@@ -256,7 +274,9 @@ impl Driver<'_> {
             rework: (!launch.changes.is_empty()).then_some((launch.round, launch.changes)),
             review,
             log_max: self.run.log_max,
+            artifacts_optional: node.artifacts_optional,
             step_cap: setup.step_cap,
+            subscription: setup.runner.subscription(&setup.bills),
             stop,
         };
         self.pool.run(job);
@@ -271,6 +291,9 @@ impl Driver<'_> {
     fn record_end(&mut self, report: &Report, state: NodeState, started: i64) -> Result<(), LedgerError> {
         self.stops.remove(&report.node);
         let key = self.key(report.node, report.attempt);
+        if !report.kept.is_empty() {
+            self.ledger.attempt_kept(&key, &report.kept)?;
+        }
         let ended = unix_ms().max(started);
         let row = AttemptEnd {
             key: key.clone(),
@@ -365,6 +388,7 @@ impl Driver<'_> {
             duration_ms: i64::try_from(self.begun.elapsed().as_millis()).unwrap_or(i64::MAX),
             tokens,
             cost_usd,
+            not_billed_usd: self.dispatcher.not_billed(),
             cost_at_least,
         }
     }

@@ -13,7 +13,9 @@ use crate::{
     lines::Line,
     name::{AttemptKey, CommitId, EnvName, EpicName, NodeId},
     outcome::{EngineEnd, Work},
-    plan::spec::Commits,
+    plan::{pattern::Pattern, spec::Commits},
+    record::Artifact,
+    run::ledger::AttemptShelf,
     verdict::{FoundAt, SidecarFault},
 };
 
@@ -40,6 +42,9 @@ pub struct NodeSpec {
     pub epic: EpicName,
     /// Whether commits are expected.
     pub commits: Commits,
+    /// What is kept of the checkout beside the log.
+    #[serde(default)]
+    pub artifacts: Vec<Pattern>,
     /// The runner is a plain job: where nothing was committed, that can be seen without asking a container.
     pub job: bool,
 }
@@ -71,6 +76,18 @@ pub enum Hardening {
     Absent,
 }
 
+/// The fields of the hardening.
+pub const HARDENING: [&str; 8] = [
+    "read-only root",
+    "capabilities",
+    "no-new-privileges",
+    "pids",
+    "memory",
+    "cpus",
+    "network",
+    "single mount",
+];
+
 /// What an engine says of its hardening, field by field.
 #[derive(Debug, Clone)]
 pub struct Caps {
@@ -93,6 +110,19 @@ pub trait Sink: Send + Sync {
     fn stderr(&self, line: Line<'_>);
     /// The container is about to start; its deadline counts from here.
     fn started(&self);
+    /// The container must be stopped for what it does to the disk.
+    fn outgrew(&self, what: Outgrown) {
+        drop(what);
+    }
+}
+
+/// What a container does to the disk; each has the words for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outgrown {
+    /// Its own checkout takes more than it may.
+    Checkout(String),
+    /// The disk of all checkouts is nearly full, whoever filled it.
+    Disk(String),
 }
 
 /// What came home.
@@ -104,6 +134,28 @@ pub struct Collected {
     pub work: Work,
     /// The ref in the user's repository that keeps the head.
     pub git_ref: Option<String>,
+}
+
+/// What an attempt left that did not pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// The commit with all of it, if there is more than came home as its result; never an input.
+    pub head: Option<CommitId>,
+    /// The ref in the user's repository that keeps it.
+    pub git_ref: Option<String>,
+    /// What is worth a warning. May quote the agent.
+    pub notes: Vec<String>,
+}
+
+/// Files for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Artifacts {
+    /// Those that are stored now.
+    pub files: Vec<Artifact>,
+    /// The patterns that matched none of them.
+    pub unmatched: Vec<Pattern>,
+    /// What was left out, and why; names are inert.
+    pub left_out: Vec<String>,
 }
 
 /// Why a step of an attempt did not do its work.
@@ -159,6 +211,11 @@ pub trait Attempt: Send {
     /// The commit that it starts from.
     fn input(&self) -> &CommitId;
 
+    /// The checkout as the agent sees it, where that is a path of the host; `None` = the mount point of a container.
+    fn host_path(&self) -> Option<&str> {
+        None
+    }
+
     /// Runs the container to its end; it is known to be gone when this returns.
     fn run(&mut self, prompt: &str, sink: std::sync::Arc<dyn Sink>) -> Result<EngineEnd, Trouble>;
 
@@ -169,6 +226,17 @@ pub trait Attempt: Send {
 
     /// Brings the commits home.
     fn collect(&mut self) -> Result<Collected, Trouble>;
+
+    /// Stores what matches the node's patterns. The container is gone.
+    fn artifacts(&mut self, into: &mut dyn AttemptShelf) -> Result<Artifacts, Trouble> {
+        let _ = into;
+        Ok(Artifacts::default())
+    }
+
+    /// Keeps what the attempt left, since it did not pass. The container is gone.
+    fn keep(&mut self) -> Result<LeftBehind, Trouble> {
+        Ok(LeftBehind::default())
+    }
 
     /// Reads the reviewer's sidecar: its bytes and where they were.
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault>;

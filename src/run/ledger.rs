@@ -8,7 +8,7 @@ use crate::{
     event::Stamped,
     lines::Line,
     name::AttemptKey,
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, Kept, NodeState, Publication, RunEnd, RunStart, VerdictRow},
 };
 
 /// The store refused a row.
@@ -22,6 +22,11 @@ pub trait Ledger {
     fn run_started(&mut self, row: &RunStart) -> Result<(), LedgerError>;
     /// An attempt begins; its node is running.
     fn attempt_started(&mut self, row: &AttemptStart) -> Result<(), LedgerError>;
+    /// What is kept of an attempt that is about to end.
+    fn attempt_kept(&mut self, key: &AttemptKey, kept: &Kept) -> Result<(), LedgerError> {
+        let _ = (key, kept);
+        Ok(())
+    }
     /// An attempt is over; its node stands at `state`.
     fn attempt_ended(
         &mut self,
@@ -31,6 +36,8 @@ pub trait Ledger {
     ) -> Result<(), LedgerError>;
     /// A node changed without an attempt.
     fn node(&mut self, key: &AttemptKey, state: NodeState, reason: Option<&str>) -> Result<(), LedgerError>;
+    /// A publication begins or ends.
+    fn publication(&mut self, row: &Publication) -> Result<(), LedgerError>;
     /// An event, for the record.
     fn event(&mut self, event: &Stamped) -> Result<(), LedgerError>;
     /// The run is over.
@@ -62,6 +69,12 @@ pub trait AttemptShelf: Send {
     ///
     /// Gives the copy back: it is what is judged, shown and digested, and it has known secrets masked.
     fn verdict(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>>;
+    /// Stores an artifact under its checked path. Its bytes are not masked: nobody knows what kind they are. A kind of error
+    /// that is about the name (`AlreadyExists`, `NotADirectory`, `InvalidFilename`, `InvalidInput`) leaves it out.
+    fn artifact(&mut self, path: &str, executable: bool, content: &mut dyn io::Read) -> io::Result<()> {
+        let _ = (path, executable, content);
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// A log of lines.

@@ -3,14 +3,17 @@
 //! This file holds what goes in and what comes out. `driver` is the loop, `dispatcher` its decisions, `node` one attempt
 //! on its thread, `executor` the port to engines.
 
+pub mod broker;
 pub mod contained;
 pub mod dispatcher;
 mod driver;
 pub mod executor;
+pub mod host;
 pub mod ledger;
 pub mod node;
 pub mod past;
 mod pool;
+pub mod publisher;
 mod reasons;
 pub mod scripted;
 pub mod signals;
@@ -20,7 +23,7 @@ pub mod watchdog;
 use std::time::Duration;
 
 pub use self::driver::drive;
-use self::{dispatcher::Status, ledger::LedgerError, past::Past};
+use self::{dispatcher::Status, ledger::LedgerError, past::Past, publisher::Going};
 use crate::{
     docker::argv::{Limits, Network},
     egress::Host,
@@ -84,10 +87,12 @@ pub struct Run<'a> {
     pub max_wait: Option<Duration>,
     /// How long the first retry of a node waits; each further one twice as long.
     pub backoff: Duration,
-    /// The network of the run, for the record.
-    pub network: Network,
+    /// The network of the run in one word, for the record.
+    pub network: &'static str,
     /// Things to say at the start.
     pub warnings: Vec<String>,
+    /// Publishes the nodes that ask for it; `None` = nothing is published.
+    pub publisher: Option<Going>,
     /// What is on record already, if the run goes on.
     pub past: Option<Past>,
 }

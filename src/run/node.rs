@@ -3,6 +3,7 @@
 //! It decides nothing about other nodes and writes no rows; the report says all that the dispatcher must know. Invariant:
 //! whatever happens, exactly one report is sent.
 
+mod home;
 mod listener;
 mod masked;
 
@@ -15,15 +16,18 @@ use tokio::sync::mpsc::Sender;
 
 use self::{listener::Listener, masked::mask_report};
 use super::{
-    executor::{Collected, Executor, NodeSpec, Sink, Source, Trouble},
-    ledger::Shelf,
+    executor::{Attempt, Collected, Executor, NodeSpec, Sink, Source, Trouble},
+    ledger::{AttemptShelf, Shelf},
+    publisher::Answered,
 };
 use crate::{
+    contract::SIDECAR_FILENAME,
     docker::argv::Network,
     egress::{self, Dealings, Host},
     name::{CommitId, NodeId},
-    outcome::{Kind, Outcome, StopCause, judge_end, judge_work},
+    outcome::{EngineEnd, Kind, Outcome, StopCause, judge_end, judge_work},
     plan::spec::{Commits, NodeIx, VerdictBy},
+    record::Kept,
     rounds::Asked,
     runners::{
         Runner,
@@ -54,8 +58,12 @@ pub struct Job {
     pub review: Option<Review>,
     /// The largest log, in bytes.
     pub log_max: u64,
+    /// It passes without artifacts too.
+    pub artifacts_optional: bool,
     /// How many steps it may take.
     pub step_cap: Option<u32>,
+    /// A subscription pays for it.
+    pub subscription: bool,
     /// Why kew stops it, once it does.
     pub stop: Arc<Mutex<Option<StopCause>>>,
 }
@@ -88,6 +96,8 @@ pub enum Told {
     MustStop(NodeIx, StopCause),
     /// It is over.
     Ended(Box<Report>),
+    /// Its publication is over; not told by a node, but on the same channel.
+    Published(Box<Answered>),
 }
 
 /// Where an attempt stands.
@@ -126,10 +136,16 @@ pub struct Report {
     pub account: Account,
     /// Zero cost by definition.
     pub free: bool,
+    /// A subscription pays: its cost is nobody's bill.
+    pub subscription: bool,
     /// The reviewer's word and the digest of kew's copy of the sidecar.
     pub verdict: Option<(Judged, Option<String>)>,
     /// Last text.
     pub summary: Option<String>,
+    /// What is kept of it beside that.
+    pub kept: Kept,
+    /// The ref that keeps its unfinished work.
+    pub kept_ref: Option<String>,
     /// Things worth a warning.
     pub warnings: Vec<String>,
     /// The folder with its files.
@@ -176,7 +192,10 @@ impl Report {
         match self.account.totals() {
             _ if self.free => CostSource::Free,
             None if cut => CostSource::Unknown,
-            _ => self.account.cost_source(),
+            _ => match self.account.cost_source() {
+                CostSource::ListPrice if self.subscription => CostSource::NotBilled,
+                source => source,
+            },
         }
     }
 }
@@ -193,8 +212,11 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         ran: false,
         account: Account::default(),
         free: job.runner.free(),
+        subscription: job.subscription,
         verdict: None,
         summary: None,
+        kept: Kept::default(),
+        kept_ref: None,
         warnings: Vec::new(),
         files: None,
         egress: Dealings::default(),
@@ -228,17 +250,14 @@ fn steps(
     tell: &Sender<Told>,
     report: &mut Report,
 ) -> Result<(), Outcome> {
-    let cost_usd = job.runner.free().then_some(0.0);
-    let progress =
-        |phase| Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd, activity: None });
-    let _ = tell.blocking_send(progress("checkout"));
+    let _ = tell.blocking_send(progress(job, "checkout"));
     let mut files = shelf.attempt(&job.spec.key).map_err(|error| disk("the log folder", &error))?;
     report.files = Some(files.path());
     let mut attempt = executor.prepare(&job.spec, &job.source).map_err(of_trouble)?;
     let input = attempt.input().clone();
     report.input = Some(input.clone());
 
-    let prompt = render_prompt(job, &input);
+    let prompt = render_prompt(job, &input, attempt.host_path());
     files.prompt(&prompt).map_err(|error| disk("the prompt's copy", &error))?;
 
     let listener = Arc::new(Listener::new(job, tell, &mut *files, shelf.mask())?);
@@ -267,12 +286,29 @@ fn steps(
         report.warnings.push("something in the container ran out of memory".to_owned());
     }
 
+    // From here on the container is gone, and what it left can be brought home however it ended.
+    if let Err(outcome) = results(job, tell, &mut *attempt, &mut *files, &end, report) {
+        report.outcome = outcome;
+    }
+    home::bring_home(job, &mut *attempt, &mut *files, report);
+    Ok(())
+}
+
+/// What the attempt came to: its end, its commits, its verdict.
+fn results(
+    job: &Job,
+    tell: &Sender<Told>,
+    attempt: &mut dyn Attempt,
+    files: &mut dyn AttemptShelf,
+    end: &EngineEnd,
+    report: &mut Report,
+) -> Result<(), Outcome> {
     let stop = lock(&job.stop).clone();
-    if let Err(outcome) = judge_end(stop.as_ref(), &end, &report.account) {
+    if let Err(outcome) = judge_end(stop.as_ref(), end, &report.account) {
         return Err(exit_is_no_verdict(job, report, outcome));
     }
     if job.spec.commits != Commits::Forbidden {
-        let _ = tell.blocking_send(progress("collecting"));
+        let _ = tell.blocking_send(progress(job, "collecting"));
         report.collected = attempt.collect().map_err(of_trouble)?;
         report.outcome = judge_work(job.spec.commits, &report.collected.work);
     }
@@ -293,6 +329,11 @@ fn steps(
         report.verdict = Some((judged, digest));
     }
     Ok(())
+}
+
+fn progress(job: &Job, phase: &'static str) -> Told {
+    let cost_usd = job.runner.free().then_some(0.0);
+    Told::Progress(Progress { node: job.node, phase, tokens: None, cost_usd, activity: None })
 }
 
 /// A job whose exit status is its verdict, with a status that is none: held, since 124 and above say how it ended, not
@@ -317,9 +358,14 @@ fn judge(job: &Job, review: &Review, read: Result<&[u8], SidecarFault>, found: F
     verdict::decide(read, &expected)
 }
 
-fn render_prompt(job: &Job, input: &CommitId) -> String {
+fn render_prompt(job: &Job, input: &CommitId, host: Option<&str>) -> String {
     let reviewer = job.review.as_ref().map(|review| {
-        ReviewerFacts::new(review.subject.clone(), review.head.clone(), review.nonce.clone(), review.by)
+        let (subject, head) = (review.subject.clone(), review.head.clone());
+        let facts = ReviewerFacts::new(subject, head, review.nonce.clone(), review.by);
+        match host {
+            None => facts,
+            Some(checkout) => ReviewerFacts { sidecar: format!("{checkout}/{SIDECAR_FILENAME}"), ..facts },
+        }
     });
     let facts = BriefFacts {
         epic: job.spec.epic.clone(),
@@ -327,6 +373,7 @@ fn render_prompt(job: &Job, input: &CommitId) -> String {
         run: job.spec.key.run.clone(),
         branch: job.spec.branch(),
         input: input.clone(),
+        host: host.map(str::to_owned),
         network: match job.spec.network {
             Network::Allowlist => Egress::Allowlist,
             Network::Open => Egress::Open,

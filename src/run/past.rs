@@ -43,8 +43,10 @@ pub struct PastAttempt {
     pub asks: Option<(CommitId, Opinion)>,
     /// Tokens.
     pub tokens: Option<Tokens>,
-    /// US dollars.
+    /// US dollars that somebody is billed for.
     pub cost_usd: Option<f64>,
+    /// What a subscription used, at list price.
+    pub not_billed_usd: Option<f64>,
     /// What it cost is not, or not wholly, known.
     pub unknown_cost: bool,
 }

@@ -9,13 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::executor::{
-    Attempt, Caps, Collected, Executor, Hardening, NodeSpec, Sink, Source, StopHow, Trouble,
+use super::{
+    executor::{
+        Artifacts, Attempt, Caps, Collected, Executor, Hardening, LeftBehind, NodeSpec, Sink, Source,
+        StopHow, Trouble,
+    },
+    ledger::AttemptShelf,
 };
 use crate::{
     lines::Line,
     name::{AttemptKey, CommitId, NodeId},
     outcome::{EngineEnd, Work},
+    plan::pattern::{Pattern, Patterns},
+    record::Artifact,
     verdict::{FoundAt, SidecarFault},
 };
 
@@ -34,6 +40,10 @@ pub struct Script {
     pub commits: u32,
     /// Its sidecar; `{head}`, `{node}` are filled in.
     pub sidecar: Option<String>,
+    /// Paths of the files that it leaves; each holds its own path.
+    pub files: Vec<String>,
+    /// It leaves uncommitted work.
+    pub dirty: bool,
     /// The checkout cannot be made.
     pub trouble: Option<Trouble>,
 }
@@ -47,6 +57,8 @@ impl Default for Script {
             exit: 0,
             commits: 0,
             sidecar: None,
+            files: Vec::new(),
+            dirty: false,
             trouble: None,
         }
     }
@@ -126,7 +138,8 @@ impl Executor for Scripted {
                 made_up(&text)
             }
         };
-        Ok(Box::new(Played { key: spec.key.clone(), script, input, shared: Arc::clone(&self.shared) }))
+        let (key, wanted) = (spec.key.clone(), spec.artifacts.clone());
+        Ok(Box::new(Played { key, wanted, script, input, shared: Arc::clone(&self.shared) }))
     }
 
     fn stop(&self, key: &AttemptKey, _how: StopHow) {
@@ -137,6 +150,7 @@ impl Executor for Scripted {
 
 struct Played {
     key: AttemptKey,
+    wanted: Vec<Pattern>,
     script: Script,
     input: CommitId,
     shared: Arc<Shared>,
@@ -186,6 +200,30 @@ impl Attempt for Played {
             head,
             work: Work { commits, ..Work::default() },
         })
+    }
+
+    fn artifacts(&mut self, into: &mut dyn AttemptShelf) -> Result<Artifacts, Trouble> {
+        let patterns = Patterns::new(&self.wanted);
+        let mut unmatched = self.wanted.clone();
+        let mut files = Vec::new();
+        for path in &self.script.files {
+            let matching = patterns.matching(path);
+            if matching.is_empty() {
+                continue;
+            }
+            unmatched.retain(|pattern| !matching.iter().any(|at| self.wanted[*at] == *pattern));
+            into.artifact(path, false, &mut path.as_bytes())
+                .map_err(|error| Trouble::Infrastructure(error.to_string()))?;
+            let sha256 = crate::digest::sha256_hex(path);
+            files.push(Artifact { path: path.clone(), size: path.len() as u64, sha256 });
+        }
+        Ok(Artifacts { files, unmatched, left_out: Vec::new() })
+    }
+
+    fn keep(&mut self) -> Result<LeftBehind, Trouble> {
+        let left = self.script.dirty.then(|| made_up(&format!("{}-wip", self.key)));
+        let git_ref = left.as_ref().map(|_| format!("refs/kew/{}-wip", self.key));
+        Ok(LeftBehind { head: left, git_ref, notes: Vec::new() })
     }
 
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {

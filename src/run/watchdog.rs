@@ -37,7 +37,7 @@ pub struct Watchdog {
 /// What a watchdog must know; travels as its arguments.
 #[derive(Debug, Clone)]
 pub struct Watched {
-    /// The engine's endpoint.
+    /// The engine's endpoint; empty in host mode, where there is none.
     pub host: String,
     /// An empty docker configuration folder.
     pub config: Utf8PathBuf,
@@ -77,12 +77,21 @@ impl Watchdog {
 
     /// Registers docker clients: they are ended first, so that none makes a container late.
     pub fn register(&self) -> Arc<dyn Fn(u32) + Send + Sync> {
+        self.register_as("client")
+    }
+
+    /// Registers guards of host processes: they see kew's end by themselves, and are waited for.
+    pub fn register_guards(&self) -> Arc<dyn Fn(u32) + Send + Sync> {
+        self.register_as("guard")
+    }
+
+    fn register_as(&self, what: &'static str) -> Arc<dyn Fn(u32) + Send + Sync> {
         let pipe = Arc::clone(&self.pipe);
         Arc::new(move |pid| {
             let Some(born) = born(pid) else { return };
             let mut pipe = pipe.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             // A watchdog that is gone is found out at the end; a run does not fail by it in the middle.
-            let _ = writeln!(pipe, "client {pid} {born}");
+            let _ = writeln!(pipe, "{what} {pid} {born}");
         })
     }
 
@@ -107,20 +116,47 @@ pub fn keep_watch(watched: &Watched) -> u8 {
         return 1;
     }
     let mut clients: Vec<(u32, u64)> = Vec::new();
+    let mut guards: Vec<(u32, u64)> = Vec::new();
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         let mut words = line.split(' ');
         match (words.next(), words.next(), words.next()) {
             (Some("done"), ..) => return 0,
-            (Some("client"), Some(pid), Some(born)) => {
+            (Some(what @ ("client" | "guard")), Some(pid), Some(born)) => {
                 if let (Ok(pid), Ok(born)) = (pid.parse(), born.parse()) {
-                    clients.push((pid, born));
+                    if what == "guard" { &mut guards } else { &mut clients }.push((pid, born));
                 }
             }
             _ => {}
         }
     }
+    guards.iter().for_each(|guard| outlive(*guard));
+    if watched.host.is_empty() {
+        return forget(watched);
+    }
     clean_up(watched, &clients)
+}
+
+/// Waits for a guard, which ends all that is below it and then itself; one that does not is ended with its session.
+fn outlive((pid, born_at): (u32, u64)) {
+    let begun = Instant::now();
+    while born(pid) == Some(born_at) {
+        if begun.elapsed() > PATIENCE / 4 {
+            crate::process::tree::end_session(pid, PATIENCE / 4);
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Removes the run's folder and then its lock. A folder that this user may not remove is left with its lock, by which the next
+/// kew finds it.
+fn forget(watched: &Watched) -> u8 {
+    if fs::remove_dir_all(&watched.workspace).is_ok() || !watched.workspace.exists() {
+        let _ = fs::remove_file(&watched.lock);
+        return 0;
+    }
+    1
 }
 
 fn clean_up(watched: &Watched, clients: &[(u32, u64)]) -> u8 {
@@ -138,12 +174,7 @@ fn clean_up(watched: &Watched, clients: &[(u32, u64)]) -> u8 {
         match docker.containers(&label) {
             Ok(containers) if containers.is_empty() => {
                 if quiet_since.get_or_insert_with(Instant::now).elapsed() >= QUIET {
-                    // A folder that this user may not remove is left with its lock, by which the next kew finds it.
-                    if fs::remove_dir_all(&watched.workspace).is_ok() || !watched.workspace.exists() {
-                        let _ = fs::remove_file(&watched.lock);
-                        return 0;
-                    }
-                    return 1;
+                    return forget(watched);
                 }
             }
             Ok(containers) => {

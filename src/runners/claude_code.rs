@@ -5,7 +5,7 @@
 
 mod line;
 
-use super::{Kind, Runner, StopSignal};
+use super::{Kind, Runner, StopSignal, host::HostCommand};
 use crate::{plan::world::Metering, stream::StreamEvent};
 
 /// Short names that the CLI resolves by itself; each may carry [`LONG_CONTEXT`].
@@ -58,8 +58,17 @@ impl Runner for ClaudeCode {
         args
     }
 
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        let command = HostCommand::stdin("claude", &["--print"], self.container_args(model));
+        Ok(HostCommand { session: Some("--session-id"), ..command })
+    }
+
     fn required_credentials(&self) -> &'static [&'static str] {
         &["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"]
+    }
+
+    fn subscription(&self, credential: &str) -> bool {
+        credential == "CLAUDE_CODE_OAUTH_TOKEN"
     }
 
     fn credential_advice(&self) -> Option<&'static str> {

@@ -3,7 +3,7 @@
 //! It says what the image is given (arguments, credentials, models) and reads the published events. It cannot take the
 //! name of a built-in runner, nor a credential that no agent may have.
 
-use super::{Kind, Runner, shell::AgentEvent};
+use super::{Kind, Runner, host::HostCommand, shell::AgentEvent};
 use crate::{name::EnvName, plan::world::Metering, stream::StreamEvent, text};
 
 /// What stands for the model in the arguments.
@@ -35,6 +35,13 @@ pub struct OwnRunner {
     /// Models that it can route, `*` at the end stands for any rest; empty = all.
     #[serde(default)]
     pub models: Vec<String>,
+    /// Hosts that its agent cannot do without, each as `host` or `host:port`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<String>,
+    /// Host mode only (`sandbox.enabled = false`): the program and its first arguments; `args` follow, the prompt is on its
+    /// stdin. Without it the runner does not run there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
 }
 
 /// One such runner, checked.
@@ -44,6 +51,38 @@ pub struct Custom {
     args: Vec<String>,
     credentials: &'static [&'static str],
     models: Vec<String>,
+    command: Vec<String>,
+    hosts: &'static [&'static str],
+}
+
+/// Whether this is a host's name in small letters, with or without a port. No scheme, no wildcard, no address.
+fn host(word: &str) -> Result<(), &'static str> {
+    let (name, port) = word.split_once(':').map_or((word, None), |(name, port)| (name, Some(port)));
+    if word.contains("//") || word.contains('/') {
+        return Err("is an address of a page: write the host's name alone");
+    }
+    if name.contains('*') {
+        return Err("has a wildcard: name each host");
+    }
+    if port.is_some_and(|port| port.starts_with('0') || port.parse::<u16>().is_err()) {
+        return Err("has a port that is none: write `host:443`");
+    }
+    if name.bytes().any(|b| b.is_ascii_uppercase()) {
+        return Err("has capital letters: write it in small ones");
+    }
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    };
+    if name.len() > 253 || !name.split('.').all(label) {
+        return Err("is not a host's name, as in `api.example.org`");
+    }
+    if name.rsplit('.').next().is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit())) {
+        return Err("is a number: name the host");
+    }
+    Ok(())
 }
 
 impl Custom {
@@ -68,6 +107,12 @@ impl Custom {
                 return Err(format!("has the credential `{credential}`, which never enters a container"));
             }
         }
+        if own.command.first().is_some_and(String::is_empty) {
+            return Err("has an empty `command`".into());
+        }
+        for word in &own.allow {
+            host(word).map_err(|why| format!("has `allow` with `{}`, which {why}", word.escape_default()))?;
+        }
         let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
         let credentials: Vec<&'static str> = own.credentials.iter().map(|name| leak(name)).collect();
         Ok(Self {
@@ -75,6 +120,8 @@ impl Custom {
             args: own.args.clone(),
             credentials: Box::leak(credentials.into_boxed_slice()),
             models: own.models.clone(),
+            command: own.command.clone(),
+            hosts: Box::leak(own.allow.iter().map(|name| leak(name)).collect::<Vec<_>>().into_boxed_slice()),
         })
     }
 }
@@ -93,6 +140,14 @@ impl Runner for Custom {
         self.args.iter().map(|arg| arg.replace(MODEL, model)).collect()
     }
 
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        let Some((program, first)) = self.command.split_first() else {
+            return Err(format!("has no `runners.{}.command`, the program to start on the host", self.name));
+        };
+        let first: Vec<&str> = first.iter().map(String::as_str).collect();
+        Ok(HostCommand::stdin(program, &first, self.container_args(model)))
+    }
+
     fn required_credentials(&self) -> &'static [&'static str] {
         self.credentials
     }
@@ -100,6 +155,10 @@ impl Runner for Custom {
     fn program(&self) -> Option<&'static str> {
         // Only the image knows.
         None
+    }
+
+    fn hosts(&self) -> &'static [&'static str] {
+        self.hosts
     }
 
     fn route(&self, model: &str) -> Result<(), String> {
@@ -135,7 +194,12 @@ mod tests {
 
     fn own(args: &[&str], credentials: &[&str], models: &[&str]) -> OwnRunner {
         let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect();
-        OwnRunner { args: owned(args), credentials: owned(credentials), models: owned(models) }
+        OwnRunner {
+            args: owned(args),
+            credentials: owned(credentials),
+            models: owned(models),
+            ..OwnRunner::default()
+        }
     }
 
     #[test]
@@ -152,6 +216,45 @@ mod tests {
         mine.parse_line(b"prose", &mut events);
         assert_eq!(events, [StreamEvent::Text { text: "hello".into() }]);
         assert!(!mine.free(), "what it does not tell is unknown, not free");
+    }
+
+    #[test]
+    fn its_hosts_are_names_and_nothing_else() {
+        let with = |word: &str| OwnRunner { allow: vec![word.into()], ..OwnRunner::default() };
+        for good in ["api.example.org", "localhost", "a-1.example.org:8443", "xn--bcher-kva.example"] {
+            assert_eq!(Custom::new("mine", &with(good)).map(|mine| mine.hosts()), Ok(&[good][..]), "{good}");
+        }
+        for (bad, says) in [
+            ("https://api.example.org", "host's name alone"),
+            ("api.example.org/v1", "host's name alone"),
+            ("*.example.org", "wildcard"),
+            ("API.example.org", "capital letters"),
+            ("example.org:0", "port"),
+            ("example.org:65536", "port"),
+            ("example.org:", "port"),
+            ("10.0.0.1", "number"),
+            ("", "not a host's name"),
+            ("a..b", "not a host's name"),
+            ("-a.org", "not a host's name"),
+            ("a b", "not a host's name"),
+            ("a.org.", "not a host's name"),
+        ] {
+            let error = Custom::new("mine", &with(bad)).unwrap_err();
+            assert!(error.contains(says) && error.contains("`allow`"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn it_has_a_command_on_the_host_only_if_it_is_given_one() {
+        let own =
+            OwnRunner { command: vec!["mine".into(), "go".into()], ..own(&["-m", "{model}"], &[], &[]) };
+        let command = Custom::new("mine", &own).unwrap().build_command(Some("big")).unwrap();
+        assert_eq!(
+            (command.program.as_str(), command.argv("s")),
+            ("mine", ["go", "-m", "big"].map(String::from).to_vec())
+        );
+        let none = Custom::new("mine", &OwnRunner::default()).unwrap().build_command(None).unwrap_err();
+        assert!(none.contains("`runners.mine.command`"), "{none}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::{
     Kind, Runner,
+    host::HostCommand,
     lenient::{Object, Scalar},
     one_line,
     openrouter::{self, Shape},
@@ -36,6 +37,12 @@ impl Runner for Hermes {
         // It refuses a provider without a model.
         let args = model.map(|model| ["--provider", "openrouter", "--model", model].map(str::to_owned));
         args.map(Vec::from).unwrap_or_default()
+    }
+
+    fn build_command(&self, _: Option<&str>) -> Result<HostCommand, String> {
+        Err("takes its prompt as an argument, which every process of the host can read, and prints no events; only its image \
+             gives it the prompt on stdin"
+            .to_owned())
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {

@@ -6,6 +6,7 @@ pub mod brief;
 pub mod claude_code;
 pub mod custom;
 pub mod hermes;
+pub mod host;
 mod lenient;
 pub mod opencode;
 mod openrouter;
@@ -15,7 +16,7 @@ pub mod shell;
 
 use std::time::Duration;
 
-use self::lenient::Scalar;
+use self::{host::HostCommand, lenient::Scalar};
 use crate::{plan::world::Metering, stream::StreamEvent};
 
 /// The runners of kew's own, in the order of the documentation.
@@ -91,17 +92,28 @@ pub trait Runner: Send + Sync {
     /// Arguments after the image, exactly; the image forwards them unmodified.
     fn container_args(&self, model: Option<&str>) -> Vec<String>;
 
+    /// Program and arguments as a process of the host, of which [`Runner::container_args`] is the part without the binary and
+    /// what only means something on a host. The error says why there is none; it reads well after "it".
+    fn build_command(&self, _model: Option<&str>) -> Result<HostCommand, String> {
+        Err("has no form as a host process".to_owned())
+    }
+
     /// Names of the credentials that are forwarded, and no others; one of them is enough. Empty = needs none.
     ///
     /// In the order of the agent's own preference: of several that are set, the first is the one that it uses.
     fn required_credentials(&self) -> &'static [&'static str];
+
+    /// Whether this credential of its is a subscription: then nobody is billed for what one run uses.
+    fn subscription(&self, _credential: &str) -> bool {
+        false
+    }
 
     /// How to get one of the credentials, for people who have none yet.
     fn credential_advice(&self) -> Option<&'static str> {
         None
     }
 
-    /// Hosts that its agent cannot do without, as [`crate::egress::Host`] reads them.
+    /// Hosts that its agent cannot do without, each as `host` or `host:port`.
     fn hosts(&self) -> &'static [&'static str] {
         &[]
     }
@@ -182,6 +194,11 @@ impl Runner for Lemonade {
 
     fn container_args(&self, _: Option<&str>) -> Vec<String> {
         Vec::new()
+    }
+
+    fn build_command(&self, _: Option<&str>) -> Result<HostCommand, String> {
+        Err("is a model server without a coding agent of its own: there is no command that takes a prompt"
+            .to_owned())
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{
     Kind, Runner,
+    host::HostCommand,
     lenient::{Object, Scalar},
     one_line,
     openrouter::{self, Shape},
@@ -35,6 +36,10 @@ impl Runner for Opencode {
             args.extend(["--model".to_owned(), model.to_owned()]);
         }
         args
+    }
+
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        Ok(HostCommand::stdin("opencode", &["run"], self.container_args(model)))
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {

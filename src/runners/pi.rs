@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::{
     Kind, Runner,
+    host::HostCommand,
     lenient::{List, Object, Scalar},
     one_line,
     openrouter::{self, Shape},
@@ -32,6 +33,10 @@ impl Runner for Pi {
             args.extend(["--model".to_owned(), model.to_owned()]);
         }
         args
+    }
+
+    fn build_command(&self, model: Option<&str>) -> Result<HostCommand, String> {
+        Ok(HostCommand::stdin("pi", &[], self.container_args(model)))
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {

@@ -5,7 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, Runner, one_line};
+use super::{
+    Kind, Runner,
+    host::{Handoff, HostCommand},
+    one_line,
+};
 use crate::stream::{CostSource, RunResult, RunTotals, StreamEvent, Tokens};
 
 /// One line of stdout of an image that speaks kew's own vocabulary.
@@ -85,6 +89,10 @@ impl Runner for Shell {
 
     fn container_args(&self, _: Option<&str>) -> Vec<String> {
         Vec::new()
+    }
+
+    fn build_command(&self, _: Option<&str>) -> Result<HostCommand, String> {
+        Ok(HostCommand { prompt: Handoff::Script, ..HostCommand::stdin("bash", &[], Vec::new()) })
     }
 
     fn required_credentials(&self) -> &'static [&'static str] {

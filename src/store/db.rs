@@ -5,6 +5,8 @@
 //! attempt ends once, and only the last one may end.
 
 mod error;
+mod kept;
+mod publications;
 mod read;
 mod schema;
 

@@ -1,6 +1,6 @@
-//! The files of one attempt: prompt, output and verdict under `<state>/runs/<run>/<node>/<attempt>/`.
+//! The files of one attempt: prompt, output, verdict and artifacts under `<state>/runs/<run>/<node>/<attempt>/`.
 //!
-//! Bytes come in already masked. Files are for the owner alone (0600 in folders of 0700). Every error reaches the caller: a
+//! Bytes come in already masked, but for artifacts. Files are for the owner alone (0600 in folders of 0700). Every error reaches the caller: a
 //! full disk is never swallowed, so a writer ends by [`LogWriter::finish`], not by being dropped.
 
 use std::{
@@ -62,6 +62,33 @@ impl AttemptFiles {
     /// kew's own copy of the reviewer's sidecar.
     pub fn verdict(&self) -> Utf8PathBuf {
         self.dir.join("verdict.json")
+    }
+
+    /// Where artifacts are, by their paths in the checkout.
+    pub fn artifacts(&self) -> Utf8PathBuf {
+        self.dir.join("artifacts")
+    }
+
+    /// Writes an artifact under a relative path without `..`; what is there already stays and is an error.
+    pub fn write_artifact(
+        &self,
+        path: &str,
+        executable: bool,
+        content: &mut dyn io::Read,
+    ) -> Result<(), FileError> {
+        let path = self.artifacts().join(path);
+        if let Some(parent) = path.parent() {
+            create_private_dir(parent)?;
+        }
+        let mode = if executable { 0o755 } else { 0o644 };
+        let cannot = || FileError::at("cannot write", &path);
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(cannot())?;
+        let written = io::copy(content, &mut file);
+        if written.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        written.map(drop).map_err(cannot())
     }
 
     /// Writes the prompt, replacing what was there.

@@ -3,7 +3,10 @@
 use crate::{
     egress::Refused,
     name::{AttemptKey, NodeId, RunId},
-    record::{AttemptEnd, AttemptStart, Millis, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{
+        AttemptEnd, AttemptStart, Kept, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart,
+        VerdictRow,
+    },
     stream::{CostSource, Tokens},
 };
 
@@ -90,6 +93,8 @@ pub struct RunSummary {
     pub tokens: Option<Tokens>,
     /// Sum of known costs of all attempts, US dollars; `None` if none is known.
     pub cost_usd: Option<f64>,
+    /// What subscriptions used, at list price; not part of `cost_usd`.
+    pub not_billed_usd: Option<f64>,
     /// The cost of at least one attempt is unknown (or not yet known), so the sum is "at least".
     pub at_least: bool,
 }
@@ -103,6 +108,8 @@ pub struct RunDetail {
     pub end: Option<RunEnd>,
     /// Where each node stands: `nodes[i]` is about `start.nodes[i]`.
     pub nodes: Vec<NodeDetail>,
+    /// Steps of publications, oldest first.
+    pub publications: Vec<Publication>,
 }
 
 impl RunDetail {
@@ -155,10 +162,16 @@ impl NodeDetail {
         sum
     }
 
-    /// Sum of known costs over its attempts, US dollars, and whether one is unknown.
+    /// What subscriptions used over its attempts, at list price in US dollars.
+    pub fn not_billed_usd(&self) -> Option<f64> {
+        let known = self.ends().filter_map(|end| end.cost_source.split(end.cost_usd).1);
+        known.fold(None, |sum, usd| Some(sum.unwrap_or(0.0) + usd))
+    }
+
+    /// Sum of known costs over its attempts that somebody is billed for, US dollars, and whether one is unknown.
     pub fn cost_usd(&self) -> (Option<f64>, bool) {
         let mut sum = None;
-        for usd in self.ends().filter_map(|end| end.cost_usd) {
+        for usd in self.ends().filter_map(|end| end.cost_source.split(end.cost_usd).0) {
             *sum.get_or_insert(0.0) += usd;
         }
         let unknown = self.attempts.iter().any(|attempt| attempt.cost_source() == CostSource::Unknown);
@@ -181,6 +194,8 @@ pub struct AttemptDetail {
     pub verdict: Option<VerdictRow>,
     /// Hosts that it asked for in vain.
     pub refused: Vec<Refused>,
+    /// What is kept of it beside its result.
+    pub kept: Kept,
 }
 
 impl AttemptDetail {

@@ -13,7 +13,7 @@ use crate::{
     event::Stamped,
     lines::Line,
     name::AttemptKey,
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, Kept, NodeState, Publication, RunEnd, RunStart, VerdictRow},
     run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
@@ -32,6 +32,10 @@ impl Ledger for Store {
         Ok(self.start_attempt(row)?)
     }
 
+    fn attempt_kept(&mut self, key: &AttemptKey, kept: &Kept) -> Result<(), LedgerError> {
+        Ok(self.keep(key, kept)?)
+    }
+
     fn attempt_ended(
         &mut self,
         row: &AttemptEnd,
@@ -43,6 +47,10 @@ impl Ledger for Store {
 
     fn node(&mut self, key: &AttemptKey, state: NodeState, reason: Option<&str>) -> Result<(), LedgerError> {
         Ok(self.set_node(&key.run, &key.node, state, reason)?)
+    }
+
+    fn publication(&mut self, row: &Publication) -> Result<(), LedgerError> {
+        Ok(self.add_publication(row)?)
     }
 
     fn event(&mut self, event: &Stamped) -> Result<(), LedgerError> {
@@ -104,6 +112,18 @@ impl AttemptShelf for Shelved {
         let masked = self.masker.mask(bytes).into_owned();
         self.files.write_verdict(&masked).map_err(io_error)?;
         Ok(masked)
+    }
+
+    fn artifact(&mut self, path: &str, executable: bool, content: &mut dyn io::Read) -> io::Result<()> {
+        // A path is written down and must stay what it is, so one that holds a secret is not taken at all.
+        if self.masker.mask(path.as_bytes()).as_ref() != path.as_bytes() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the name holds a credential"));
+        }
+        // Its kind says what is in the place of the file.
+        self.files.write_artifact(path, executable, content).map_err(|error| {
+            let kind = error.source.kind();
+            io::Error::new(kind, error)
+        })
     }
 }
 

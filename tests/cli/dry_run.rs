@@ -47,6 +47,16 @@ fn both_for_machines() {
 }
 
 #[test]
+fn artifacts_are_told_with_what_they_are_inherited_from() {
+    let rig = with_plans();
+    let plan = "version = 1\n[epic]\nname = 'e'\n[defaults]\nrunner = 'shell'\nartifacts = ['coverage/**']\n[nodes.a]\nprompt = 'x'\n[nodes.b]\nprompt = 'x'\nartifacts = []\n[nodes.c]\nprompt = 'x'\nartifacts = ['*.xml', '*.xml', 'log']\nartifacts_optional = true\n";
+    rig.write("plans/kept.toml", plan);
+    let text = shown(&rig, &["run", "--dry-run", "plans/kept.toml"]);
+    let told: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("artifacts")).collect();
+    assert_eq!(told, ["  artifacts   coverage/**", "  artifacts   *.xml, log (optional)"]);
+}
+
+#[test]
 fn it_writes_nothing_and_needs_neither_engine_nor_key() {
     let rig = with_plans().without("DOCKER_HOST");
     let before = rig.listing();

@@ -14,7 +14,14 @@ fn no_runs_is_no_error_for_a_list() {
 #[test]
 fn what_asks_for_a_run_says_how_to_get_one() {
     let rig = Rig::new();
-    for args in [&["show"][..], &["show", "latest"], &["show", "x"], &["logs", "latest", "a"]] {
+    for args in [
+        &["show"][..],
+        &["show", "latest"],
+        &["show", "x"],
+        &["logs", "latest", "a"],
+        &["artifacts"],
+        &["artifacts", "x", "-o", "out"],
+    ] {
         rig.refused(args, &["this repository has no runs yet", "`kew run PLAN` starts one"]);
     }
 }

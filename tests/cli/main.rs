@@ -8,6 +8,7 @@ mod credentials;
 mod dry_run;
 mod egress;
 mod history;
+mod host;
 mod places;
 mod rig;
 mod schemas;

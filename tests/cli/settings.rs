@@ -90,13 +90,6 @@ fn the_users_file_is_where_xdg_says() {
 }
 
 #[test]
-fn containers_are_no_choice_of_this_version_for_anybody() {
-    let rig = with("");
-    rig.user("[sandbox]\nenabled = false\n");
-    rig.refused(&["check", "plan.toml"], &["`sandbox.enabled = false`", "in containers only"]);
-}
-
-#[test]
 fn unknown_keys_name_the_layer_and_what_was_meant() {
     let rig = with("[sandbox]\nnetwrok = \"none\"");
     rig.refused(

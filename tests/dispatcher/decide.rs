@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kew::{
     outcome::{Kind, Outcome, StopCause},
-    record::NodeState,
+    record::{Kept, NodeState},
     run::{
         dispatcher::{Action, Dispatcher, Now, Setup, Status},
         executor::{Collected, StopHow},
@@ -22,6 +22,7 @@ pub fn at(seconds: u64) -> Now {
 
 pub fn dispatcher(rig: &Rig) -> Dispatcher<'_> {
     Dispatcher::new(Setup {
+        publish: false,
         plan: &rig.plan,
         dag: &rig.dag,
         base: commit(BASE),
@@ -49,8 +50,11 @@ pub fn report(node: usize, outcome: Outcome) -> Box<Report> {
         ran: true,
         account: Account::default(),
         free: true,
+        subscription: false,
         verdict: None,
         summary: None,
+        kept: Kept::default(),
+        kept_ref: None,
         warnings: Vec::new(),
         files: None,
         egress: Default::default(),

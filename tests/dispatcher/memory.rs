@@ -11,7 +11,7 @@ use kew::{
     event::Stamped,
     lines::Line,
     name::{AttemptKey, NodeId},
-    record::{AttemptEnd, AttemptStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{AttemptEnd, AttemptStart, Kept, NodeState, Publication, RunEnd, RunStart, VerdictRow},
     run::ledger::{AttemptShelf, Ledger, LedgerError, LineLog, Mask, Shelf},
 };
 
@@ -30,9 +30,11 @@ pub struct State {
     pub fails: Option<Fails>,
     pub calls: usize,
     pub starts: Vec<AttemptStart>,
+    pub kept: Vec<(AttemptKey, Kept)>,
     pub ends: Vec<(AttemptEnd, NodeState, Option<VerdictRow>)>,
     pub nodes: BTreeMap<NodeId, (NodeState, Option<String>)>,
     pub events: Vec<Stamped>,
+    pub publications: Vec<Publication>,
     pub ended: Option<RunEnd>,
     /// Every call that was not refused, in order.
     pub steps: Vec<Step>,
@@ -90,6 +92,15 @@ impl Ledger for State {
         self.steps.push(Step::Started(row.clone()));
         Ok(())
     }
+    fn attempt_kept(&mut self, key: &AttemptKey, kept: &Kept) -> Result<(), LedgerError> {
+        self.call()?;
+        assert!(
+            !self.ends.iter().any(|(row, _, _)| row.key == *key),
+            "what is kept is written before the end"
+        );
+        self.kept.push((key.clone(), kept.clone()));
+        Ok(())
+    }
     fn attempt_ended(
         &mut self,
         row: &AttemptEnd,
@@ -106,6 +117,11 @@ impl Ledger for State {
         self.call()?;
         self.nodes.insert(key.node.clone(), (state, reason.map(str::to_owned)));
         self.steps.push(Step::Node(key.clone(), state, reason.map(str::to_owned)));
+        Ok(())
+    }
+    fn publication(&mut self, row: &Publication) -> Result<(), LedgerError> {
+        self.call()?;
+        self.publications.push(row.clone());
         Ok(())
     }
     fn event(&mut self, event: &Stamped) -> Result<(), LedgerError> {
@@ -133,7 +149,7 @@ pub struct Files {
     pub prompts: HashMap<String, String>,
     pub verdicts: HashMap<String, Vec<u8>>,
     pub stdout: HashMap<String, Vec<u8>>,
-    /// What fails: `folder`, `prompt`, `log`, `line`, `flush`, `verdict`.
+    /// What fails: `folder`, `prompt`, `log`, `line`, `flush`, `verdict`, `artifact`.
     pub broken: Option<&'static str>,
 }
 
@@ -183,6 +199,13 @@ impl AttemptShelf for Folder {
         self.memory.tries("verdict")?;
         self.memory.lock().verdicts.insert(self.node.clone(), bytes.to_vec());
         Ok(bytes.to_vec())
+    }
+    fn artifact(&mut self, path: &str, _: bool, content: &mut dyn io::Read) -> io::Result<()> {
+        self.memory.tries("artifact")?;
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes)?;
+        assert_eq!(bytes, path.as_bytes());
+        Ok(())
     }
 }
 

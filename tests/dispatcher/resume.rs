@@ -40,6 +40,7 @@ fn past(rig: &Rig, state: &State) -> Past {
                 asks,
                 tokens: end.and_then(|(end, _, _)| end.tokens),
                 cost_usd: end.and_then(|(end, _, _)| end.cost_usd),
+                not_billed_usd: None,
                 unknown_cost: end.is_none_or(|(end, _, _)| end.cost_source == CostSource::Unknown),
             }
         });
@@ -203,6 +204,7 @@ fn what_was_spent_counts_on() {
         asks: None,
         tokens: None,
         cost_usd: Some(0.7),
+        not_billed_usd: None,
         unknown_cost: false,
     };
     let passed = PastNode { state: NodeState::Passed, attempts: vec![spent], ..PastNode::new() };

@@ -23,6 +23,7 @@ use kew::{
         executor::Executor,
         ledger::Observer,
         past::Past,
+        publisher::{Going, Publisher},
         scripted::{Happened, Script, Scripted},
     },
     runners::{self, Kind},
@@ -63,6 +64,7 @@ pub struct Rig {
     pub plan: Plan,
     pub dag: Dag,
     pub scripts: HashMap<NodeId, Vec<Script>>,
+    pub bills: HashMap<NodeId, String>,
     pub jobs: usize,
     pub fail_fast: bool,
     pub active: Vec<bool>,
@@ -72,6 +74,7 @@ pub struct Rig {
     pub past: Option<Past>,
     pub state: State,
     pub shelf: Memory,
+    pub publisher: Option<Arc<dyn Publisher>>,
 }
 
 pub fn id(name: &str) -> NodeId {
@@ -95,6 +98,7 @@ pub fn whole(text: &str) -> Rig {
         plan,
         dag,
         scripts: HashMap::new(),
+        bills: HashMap::new(),
         jobs: 8,
         fail_fast: false,
         active,
@@ -104,6 +108,7 @@ pub fn whole(text: &str) -> Rig {
         past: None,
         state: State::default(),
         shelf: Memory::default(),
+        publisher: None,
     }
 }
 
@@ -159,6 +164,12 @@ impl Rig {
         self
     }
 
+    /// The credential that a node's agent uses.
+    pub fn bills(mut self, node: &str, credential: &str) -> Self {
+        self.bills.insert(id(node), credential.to_owned());
+        self
+    }
+
     pub fn commits(self, nodes: &[&str]) -> Self {
         nodes.iter().fold(self, |rig, node| rig.script(node, Script { commits: 1, ..Script::default() }))
     }
@@ -206,13 +217,14 @@ impl Rig {
             image: format!("kew-{}:latest", node.runner),
             image_id: format!("sha256:{}", node.runner),
             credentials: Vec::new(),
-            bills: node.runner.clone(),
+            bills: self.bills.get(&node.id).unwrap_or(&node.runner).clone(),
             network: if node.network_none { Network::None } else { Network::Allowlist },
             allow: Vec::new(),
             idle: None,
             step_cap: None,
         };
         let run = Run {
+            publisher: self.publisher.clone().map(Going::new),
             id: RunId::new("20261201-093000-k3f9").unwrap(),
             plan: &self.plan,
             dag: &self.dag,
@@ -226,7 +238,7 @@ impl Rig {
             grace: Duration::from_secs(5),
             max_wait: self.max_wait,
             backoff: Duration::from_millis(2),
-            network: Network::Allowlist,
+            network: "allowlist",
             warnings: self.warnings.clone(),
             past: self.past.clone(),
         };

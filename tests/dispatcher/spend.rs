@@ -11,7 +11,7 @@ use kew::{
         node::Told,
         scripted::Script,
     },
-    stream::Tokens,
+    stream::{CostSource, Tokens},
     verdict::{FoundAt, SidecarFault},
 };
 
@@ -75,6 +75,43 @@ fn an_unknown_cost_makes_the_sum_at_least() {
     let played = agents().script("a", costs(None, false)).script("b", costs(None, false)).play();
     let (_, usd, at_least) = spent(&played);
     assert_eq!((usd, at_least), (None, true), "unmeasured is absent, never zero");
+}
+
+#[test]
+fn what_a_subscription_pays_is_no_money_spent() {
+    let cost = |usd| costs(Some(usd), true);
+    let both = || agents().script("a", cost(0.25)).script("b", cost(0.5));
+    let split = |played: &Played| {
+        let RunEvent::RunEnded { cost_usd, not_billed_usd, cost_at_least, .. } =
+            &played.events.last().unwrap().event
+        else {
+            panic!()
+        };
+        (*cost_usd, *not_billed_usd, *cost_at_least)
+    };
+    let played = both().bills("a", "CLAUDE_CODE_OAUTH_TOKEN").bills("b", "ANTHROPIC_API_KEY").play();
+    assert_eq!(split(&played), (Some(0.5), Some(0.25), false));
+    assert_eq!(played.end("a").cost_source, CostSource::NotBilled);
+    assert_eq!(played.end("a").cost_usd, Some(0.25), "what was used stays known");
+    assert_eq!(played.end("b").cost_source, CostSource::ListPrice);
+    let played = both().bills("a", "CLAUDE_CODE_OAUTH_TOKEN").bills("b", "CLAUDE_CODE_OAUTH_TOKEN").play();
+    assert_eq!(split(&played), (Some(0.0), Some(0.75), false));
+    // What nobody knows is not made known by who would pay.
+    let unknown = agents().script("a", costs(None, true)).bills("a", "CLAUDE_CODE_OAUTH_TOKEN").play();
+    assert_eq!(unknown.end("a").cost_source, CostSource::Unknown);
+    assert_eq!(split(&unknown).1, None);
+    assert!(split(&unknown).2);
+}
+
+#[test]
+fn a_cap_bounds_what_is_used_whoever_pays() {
+    let text = AGENTS.replace("commits =", "max_cost_usd = 1\n    commits =");
+    let rig = super::rig::whole(&format!(
+        "version = 1\nepic.name = \"e\"\nepic.max_cost_usd = 1\nepic.max_parallel = 1\n{text}"
+    ));
+    let rig = rig.script("a", costs(Some(1.5), true)).script("b", costs(Some(0.1), true));
+    let played = rig.bills("a", "CLAUDE_CODE_OAUTH_TOKEN").bills("b", "CLAUDE_CODE_OAUTH_TOKEN").play();
+    assert_eq!(played.status(), kew::run::dispatcher::Status::Capped);
 }
 
 #[test]

@@ -35,7 +35,7 @@ reviews = "both"
 verdict = "exit"
 prompt = "grep -q a c && mkdir -p -m 0700 mine/too"
 [nodes.bad]
-prompt = "umask 077; mkdir -p left/behind; echo x > left/behind/x; chmod 0 left/behind; exit 7"
+prompt = "umask 077; mkdir -p left/behind; echo x > left/behind/x; chmod 0 left/behind; mkdir -p $(printf 'd/%.0s' $(seq 1100)); exit 7"
 "#;
 
 /// kew as the unprivileged user, who is in the group `group`.

@@ -51,7 +51,7 @@ impl Case {
 
     #[track_caller]
     fn passes_under(&self, policy: Policy) {
-        let limits = CollectLimits { policy, ..CollectLimits::default() };
+        let limits = CollectLimits { policy: Some(policy), ..CollectLimits::default() };
         let collected = self.kew.collect_within(&self.work, &self.base, &limits).unwrap();
         assert_eq!(collected.head, Some(head(&self.work)));
     }
@@ -291,4 +291,21 @@ fn rewritten_and_parted_work_is_kept_too() {
     git(&case.work, &["reset", "-q", "--soft", case.base.as_str()]);
     git(&case.work, &["commit", "-q", "--amend", "-a", "-m", "amended"]);
     assert_eq!(case.held().0, Held::HistoryRewritten);
+}
+
+#[test]
+fn what_nothing_starts_from_is_taken_as_it_is() {
+    let case = start(World::new());
+    commit(&case.work, ".github/workflows/ci.yml", "on: push\n");
+    commit(&case.work, "big", &"x".repeat(2000));
+    case.held();
+    let limits = CollectLimits { policy: None, ..CollectLimits::default() };
+    let collected = case.kew.collect_within(&case.work, &case.base, &limits).unwrap();
+    assert_eq!(collected.head, Some(head(&case.work)));
+    for limits in
+        [CollectLimits { object_bytes: 1000, ..limits.clone() }, CollectLimits { commits: 1, ..limits }]
+    {
+        let fault = case.kew.collect_within(&case.work, &case.base, &limits).unwrap_err();
+        assert!(matches!(fault, CollectFault::Held { reason: Held::TooMuch, keep: None, .. }), "{fault}");
+    }
 }

@@ -7,15 +7,16 @@ use camino::Utf8Path;
 use kew::{
     name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
     plan::spec::Commits,
-    record::{AttemptEnd, AttemptStart, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
+    record::{Artifact, AttemptEnd, AttemptStart, Kept, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
     report::{
+        artifacts,
         logs::{LogForm, logs},
         runs::runs,
         show::show,
         summary::{self, SummaryHead, SummaryRow, summary},
     },
     store::{AttemptDetail, NodeDetail, RunDetail, RunSummary, StateCounts},
-    stream::Tokens,
+    stream::{CostSource, Tokens},
 };
 
 const STATE: &str = "/repo/.git/kew";
@@ -77,7 +78,7 @@ fn attempt(
         cost_source: source(cost_usd),
         summary: Some(HOSTILE.into()),
     };
-    AttemptDetail { start, end: Some(end), verdict: None, refused: Vec::new() }
+    AttemptDetail { start, end: Some(end), verdict: None, kept: Kept::default(), refused: Vec::new() }
 }
 
 fn detail(id: &str, state: NodeState, reason: Option<&str>, attempts: Vec<AttemptDetail>) -> NodeDetail {
@@ -121,6 +122,7 @@ fn run() -> RunDetail {
     let mut running = attempt("running", 1, "passed", None, None, 0);
     running.end = None;
     RunDetail {
+        publications: Vec::new(),
         start: RunStart {
             run: run_id(),
             epic: EpicName::new("parser-rewrite").expect("good"),
@@ -160,7 +162,17 @@ fn run() -> RunDetail {
                 "lexer",
                 NodeState::Failed,
                 Some(HOSTILE),
-                vec![attempt("lexer", 1, "timed out", tokens(1, 2), Some(0.0055), 1)],
+                vec![AttemptDetail {
+                    kept: Kept {
+                        work: Some(commit('c')),
+                        artifacts: vec![Artifact {
+                            path: HOSTILE.into(),
+                            size: 3000,
+                            sha256: "d".repeat(64),
+                        }],
+                    },
+                    ..attempt("lexer", 1, "timed out", tokens(1, 2), Some(0.0055), 1)
+                }],
             ),
             detail("docs", NodeState::Held, Some("inputs conflict in `src/日本語.rs`"), vec![]),
             detail("extra", NodeState::Waiting, None, vec![]),
@@ -179,6 +191,17 @@ fn the_summary_tells_everything() {
     let text = summed_up(&run());
     assert_harmless(&text);
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn the_list_of_artifacts_is_harmless_for_people_and_exact_for_programs() {
+    let artifact = Artifact { path: HOSTILE.into(), size: 3000, sha256: "d".repeat(64) };
+    let key = AttemptKey { run: run_id(), node: node("lexer"), attempt: 2 };
+    let text = artifacts::table(&[(&key, &artifact)]);
+    assert_harmless(&text);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    let json: serde_json::Value = serde_json::from_str(&artifacts::json(&[(&key, &artifact)])).expect("JSON");
+    assert_eq!((json["path"].as_str(), json["attempt"].as_u64()), (Some(HOSTILE), Some(2)));
 }
 
 #[test]
@@ -202,10 +225,13 @@ fn columns_line_up_by_how_wide_they_are_shown() {
         attempt_ms: Some(0),
         tokens: None,
         cost_usd: None,
+        not_billed_usd: None,
         cost_unknown: true,
         commits: 0,
         branch: "kew/e/n".into(),
         git_ref: None,
+        kept: None,
+        artifacts: 0,
         log: None,
         waits_for: vec![],
         refused: Vec::new(),
@@ -236,6 +262,7 @@ fn the_list_of_runs() {
             counts,
             tokens: cost_usd.and_then(|_| tokens(1, 999_999)),
             cost_usd,
+            not_billed_usd: None,
             at_least,
         }
     };
@@ -357,4 +384,17 @@ fn nodes_are_found_in_a_run() {
         run.open_attempts().map(ToString::to_string).collect::<Vec<_>>(),
         ["20261201-093000-k3f9/running/1"]
     );
+}
+
+#[test]
+fn what_a_subscription_pays_is_told_apart() {
+    let mut run = run();
+    for attempt in run.nodes.iter_mut().flat_map(|node| &mut node.attempts) {
+        if let Some(end) = attempt.end.as_mut().filter(|end| end.cost_source == CostSource::ListPrice) {
+            end.cost_source = CostSource::NotBilled;
+        }
+    }
+    insta::assert_snapshot!(summed_up(&run));
+    let shown = show(&run, Utf8Path::new(STATE), false);
+    assert!(shown.contains("(list price, not billed)") && !shown.contains("(list price)"), "{shown}");
 }

@@ -142,3 +142,34 @@ fn jsonl_words_are_stable() {
     jsonl.event(&script.at(1, started("a", 1)));
     insta::assert_snapshot!(pipe.text());
 }
+
+#[test]
+fn a_subscriptions_list_price_is_no_money_spent() {
+    use kew::{event::RunEvent, stream::CostSource};
+    let line = |event| {
+        let pipe = Pipe::new(100);
+        Plain::new(pipe.clone()).event(&Script::default().at(1, event));
+        pipe.text()
+    };
+    let end = |billed, list, at_least| {
+        line(RunEvent::RunEnded {
+            status: "passed".into(),
+            exit_code: 0,
+            duration_ms: 1000,
+            tokens: None,
+            cost_usd: billed,
+            not_billed_usd: list,
+            cost_at_least: at_least,
+        })
+    };
+    assert!(end(Some(0.0), Some(0.42), false).contains(", $0.42 (list price, not billed) ("));
+    assert!(end(Some(1.2), Some(0.42), false).contains(", $1.20 + $0.42 (list price, not billed) ("));
+    assert!(end(Some(1.2), Some(0.42), true).contains(", ≥ $1.20 + $0.42 (list price, not billed) ("));
+    assert!(end(Some(1.2), None, false).contains(", $1.20 ("));
+    assert!(end(None, None, true).contains(", cost unknown ("));
+    let words: Vec<&str> = CostSource::ALL.iter().map(|source| source.word()).collect();
+    for (source, word) in CostSource::ALL.into_iter().zip(words) {
+        assert_eq!(serde_json::to_value(source).unwrap(), word);
+        assert_eq!(CostSource::of_word(word), source);
+    }
+}

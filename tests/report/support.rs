@@ -96,6 +96,8 @@ pub fn ended(
         head: None,
         commits: u32::from(state == NodeState::Passed) * 2,
         git_ref: None,
+        kept: None,
+        artifacts: 0,
         logs: None,
     }
 }
@@ -146,6 +148,7 @@ pub fn whole_run() -> Vec<Stamped> {
                 duration_ms: 3_720_000,
                 tokens: tokens(2_345, 4_500),
                 cost_usd: Some(1.239),
+                not_billed_usd: None,
                 cost_at_least: true,
             },
         ),

@@ -1,5 +1,6 @@
 //! The database: what goes in comes out, attempts are fenced; `opening` has what is refused or brought up to date.
 
+mod kept;
 mod opening;
 
 use std::thread;

@@ -38,7 +38,7 @@ fn a_database_without_sources_of_costs_is_brought_up_to_date() {
     drop(store);
     let raw = rusqlite::Connection::open(folder.path.join("dispatch.db")).expect("it opens");
     raw.execute_batch(
-        "DROP TABLE prompts; ALTER TABLE attempts DROP COLUMN cost_source; PRAGMA user_version = 1",
+        "DROP TABLE prompts; DROP TABLE kept; DROP TABLE artifacts; ALTER TABLE attempts DROP COLUMN cost_source; PRAGMA user_version = 1",
     )
     .expect("done");
     drop(raw);

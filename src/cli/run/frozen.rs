@@ -37,7 +37,7 @@ impl Ready {
             digest: self.digest(plan, &settings_json),
             settings_json,
             base: self.base.clone(),
-            network: self.settings.sandbox.network.word().to_owned(),
+            network: self.network().to_owned(),
             owner: labels.owner.clone(),
             started: unix_ms(),
             nodes: nodes.collect(),

@@ -20,10 +20,11 @@ use crate::{
     text, workspace,
 };
 
-/// Removes what it can, without following a link. On an engine with user namespaces its root has no say over what this user
-/// made and an agent moved into a closed or sticky folder of its own; so the agent's folders are opened first, and what remains
-/// is this user's to remove.
-const EMPTY: &str = "find /work -mindepth 1 -type d ! -perm 0777 -exec chmod 0777 {} + ; find /work -mindepth 1 -depth -delete";
+/// Removes what it can, without following a link. On an engine with user namespaces, root in the container has no say over
+/// what this user made and an agent moved into a closed or sticky folder of its own: so folders that are still there are
+/// opened, and what remains then is this user's to remove.
+const EMPTY: &str = "find /work -mindepth 1 -depth -delete 2>/dev/null || \
+    { find /work -mindepth 1 -type d -execdir chmod 0777 {} + 2>/dev/null; find /work -mindepth 1 -depth -delete; }";
 
 /// Empties folders of which an agent's user owns a part, by a container that may.
 pub(super) struct Cleaner {

@@ -14,6 +14,7 @@ use super::{DEFAULT_JOBS, Options, Ready};
 use crate::{
     cli::{
         ResumeArgs,
+        outgoing::{self, Outgoing},
         preflight::{self, Resolved},
         setting::{self, Checked},
         world::Files,
@@ -24,7 +25,10 @@ use crate::{
     git::base::UserRepo,
     name::RunId,
     outcome::Kind,
-    plan::{self, spec::Plan},
+    plan::{
+        self,
+        spec::{Plan, Publish},
+    },
     record::{AttemptEnd, NodeState},
     run::{
         past::{Past, PastAttempt, PastNode},
@@ -70,6 +74,10 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
     let mut warnings = super::warnings(&repo, &settings, &resolved, &active)?;
     warnings.extend(said);
     warnings.extend(differences(&detail, &now, &settings));
+    let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&plan, &active) };
+    let outgoing = (wanted != Publish::None)
+        .then(|| Outgoing::find(&repo, &settings, plan.epic.base.as_deref(), wanted))
+        .transpose()?;
     let jobs = args.jobs.map(usize::from).or(plan.epic.max_parallel).unwrap_or(DEFAULT_JOBS);
     let ready = Ready {
         options: Options {
@@ -78,7 +86,13 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
             fail_fast: args.fail_fast,
             max_wait: args.max_wait,
         },
-        checked: Checked { text: start.plan_text.clone(), plan, dag, prompts },
+        checked: Checked {
+            text: start.plan_text.clone(),
+            plan,
+            dag,
+            prompts,
+            contained: settings.sandbox.enabled,
+        },
         settings,
         active,
         jobs,
@@ -87,6 +101,7 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
         base: start.base.clone(),
         tree,
         warnings,
+        outgoing,
         goes_on: Some(GoesOn { run: start.run.clone(), again, past: Past::default(), open: Vec::new() }),
     };
     ready.real()
@@ -242,7 +257,8 @@ fn past_attempt(known: &AttemptDetail) -> Result<PastAttempt, Failure> {
         head: end.and_then(|end| end.head.clone()),
         asks: asks.transpose()?,
         tokens: end.and_then(|end| end.tokens),
-        cost_usd: end.and_then(|end| end.cost_usd),
+        cost_usd: end.and_then(|end| end.cost_source.split(end.cost_usd).0),
+        not_billed_usd: end.and_then(|end| end.cost_source.split(end.cost_usd).1),
         // What never ran spent nothing; one whose kew died may have spent anything.
         unknown_cost: end.is_none_or(|end| {
             let may_have_run = end.exit.is_some() || end.outcome == Kind::Cancelled.word();

@@ -16,6 +16,9 @@ pub(super) fn warnings(
     active: &[bool],
 ) -> Result<Vec<String>, Failure> {
     let mut warnings = Vec::new();
+    let run = resolved.iter().zip(active).filter(|(_, active)| **active);
+    let runners: Vec<&str> = run.map(|(node, _)| node.runner.name()).collect();
+    warnings.extend(super::host::warnings(settings, &runners));
     let uncommitted = repo.uncommitted_count()?;
     if uncommitted > 0 {
         let what = text::plural(uncommitted, "uncommitted change");
@@ -30,7 +33,7 @@ pub(super) fn warnings(
     choices.sort();
     choices.dedup();
     warnings.extend(choices);
-    if settings.sandbox.network == Network::Open {
+    if settings.sandbox.enabled && settings.sandbox.network == Network::Open {
         let mut exposed: Vec<String> = resolved
             .iter()
             .zip(active)

@@ -18,7 +18,7 @@ use crate::{
         collect::{CollectFault, CollectLimits, Held},
         error::GitError,
         findings::{self, Findings},
-        policy::{ABSENT, Change, SYMLINK},
+        policy::{ABSENT, Change, Policy, SYMLINK},
     },
     name::CommitId,
     process::query::QueryError,
@@ -52,6 +52,7 @@ impl Quarantine {
     /// All that the policy has against the `count` commits that `head` adds to `input`. Their objects are known to be sound.
     pub(super) fn findings(
         &self,
+        policy: &Policy,
         kinds: &Kinds,
         count: u32,
         input: &CommitId,
@@ -65,8 +66,8 @@ impl Quarantine {
                 return Ok(findings);
             }
         }
-        let (mut suspects, links) = self.look(kinds, input, head, limits)?;
-        suspects.extend(self.look_at_links(links, limits)?);
+        let (mut suspects, links) = self.look(policy, kinds, input, head, limits)?;
+        suspects.extend(self.look_at_links(policy, links)?);
         let known = self.known(input, &suspects)?;
         for Suspect { kind, path, after, id, target } in suspects {
             let same = match known.get(&path) {
@@ -83,6 +84,7 @@ impl Quarantine {
     /// Goes through the changes of every commit to each of its parents; gives also every link that is new somewhere.
     fn look(
         &self,
+        policy: &Policy,
         kinds: &Kinds,
         input: &CommitId,
         head: &CommitId,
@@ -113,7 +115,7 @@ impl Quarantine {
             let facts = facts.map_err(at())?;
             let path = fields.next().transpose().map_err(at())?.unwrap_or_default();
             let (before, after, id) = parse(&facts)?;
-            let mut found = limits.policy.change(&Change { before, after, path: &path });
+            let mut found = policy.change(&Change { before, after, path: &path });
             if kinds.get(&*id) == Some(&Kind::Large) {
                 found.push(findings::Kind::Large);
             }
@@ -132,11 +134,7 @@ impl Quarantine {
     }
 
     /// Which of the links lead where none may.
-    fn look_at_links(
-        &self,
-        links: HashSet<At>,
-        limits: &CollectLimits,
-    ) -> Result<Vec<Suspect>, CollectFault> {
+    fn look_at_links(&self, policy: &Policy, links: HashSet<At>) -> Result<Vec<Suspect>, CollectFault> {
         if links.is_empty() {
             return Ok(Vec::new());
         }
@@ -145,7 +143,7 @@ impl Quarantine {
         for (path, after, id) in links {
             // One that is too long to be a path is judged as one that leads nowhere.
             let target = targets.get(&id).map(Vec::as_slice).unwrap_or_default();
-            if let Some(kind) = limits.policy.link(&path, target) {
+            if let Some(kind) = policy.link(&path, target) {
                 suspects.push(Suspect { kind, path, after, id, target: Some(target.to_owned()) });
             }
         }

@@ -77,6 +77,7 @@ impl Checker<'_> {
     /// What is wrong with a default is told even if no node takes it.
     pub(super) fn check_defaults(&mut self) {
         self.time(self.defaults.timeout.as_ref(), "timeout");
+        self.patterns(self.defaults.artifacts.as_ref());
         self.default_caps();
         self.few(self.defaults.retries.as_ref(), "retries");
         self.few(self.defaults.rework.as_ref(), "rework");

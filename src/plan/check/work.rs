@@ -56,7 +56,14 @@ impl<'p> Checker<'p> {
         let facts = self.facts(entry, &runner)?;
         let model = self.model(entry, &runner, &facts);
         let toolchain = setting(&raw.toolchain, &defaults.toolchain);
-        if facts.refused.is_none() {
+        if !self.asked.world.contained() {
+            let network = setting(&raw.network, &defaults.network).map(|network| network.at.span);
+            let toolchain = toolchain.as_ref().map(|toolchain| toolchain.at.span);
+            self.only_contained(entry, "`network = \"none\"`", network);
+            self.only_contained(entry, "`toolchain`", toolchain);
+            let allow = setting(&raw.allow, &defaults.allow).map(|allow| allow.at.span);
+            self.only_contained(entry, "`allow`", allow);
+        } else if facts.refused.is_none() {
             self.image(entry, &runner, toolchain.as_ref());
         }
         Some(Work {
@@ -83,11 +90,12 @@ impl<'p> Checker<'p> {
             return None;
         };
         if let Some(why) = &facts.refused {
+            let place = if world.contained() { "in a container" } else { "as a host process" };
             self.findings.share(&entry.id, &cause, "", || {
                 Problem::new(
                     Code::RefusedRunner,
                     runner.at.span,
-                    format!("runner `{name}` cannot run in a container, for"),
+                    format!("runner `{name}` cannot run {place}, for"),
                 )
                 .note(why.clone())
                 .help("choose another runner")
@@ -178,6 +186,20 @@ impl<'p> Checker<'p> {
                 self.unknown_toolchain(entry, tools, tools_span, &known, &settings);
             }
         }
+    }
+
+    /// A plan that narrows is not opened: what a host process cannot be given is refused.
+    fn only_contained(&mut self, entry: &RawEntry, what: &str, span: Option<Span>) {
+        let Some(span) = span else { return };
+        self.findings.share(&entry.id, &span.start.to_string(), "", || {
+            Problem::new(
+                Code::OnlyContained,
+                span,
+                format!("{what} needs a container, but agents run on the host, in"),
+            )
+            .note("the settings have `sandbox.enabled = false`")
+            .help("remove `sandbox.enabled = false` from your settings, or take the key out of the plan")
+        });
     }
 
     fn unknown_toolchain(

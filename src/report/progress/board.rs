@@ -2,7 +2,7 @@
 
 use super::super::{
     ci::defanged,
-    figures::{UNKNOWN, count, duration, tokens_in, usd, usd_sum},
+    figures::{NOT_BILLED, UNKNOWN, count, duration, tokens_in, usd, usd_split},
 };
 use crate::{
     event::{RunEvent, Stamped},
@@ -26,6 +26,7 @@ pub struct Board {
     nodes: Vec<(NodeId, NodeState)>,
     running: Vec<Running>,
     cost_usd: Option<f64>,
+    not_billed_usd: Option<f64>,
     at_least: bool,
     /// Credentials that wait for the reset of their limit, and until when.
     paused: Vec<(String, Millis)>,
@@ -82,8 +83,11 @@ impl Board {
             RunEvent::NodeEnded { node, state, cost_usd, cost_source, .. } => {
                 self.set(node, *state);
                 self.running.retain(|running| running.node != *node);
-                if let Some(usd) = cost_usd {
-                    *self.cost_usd.get_or_insert(0.0) += usd;
+                let (billed, not_billed) = cost_source.split(*cost_usd);
+                for (sum, usd) in [(&mut self.cost_usd, billed), (&mut self.not_billed_usd, not_billed)] {
+                    if let Some(usd) = usd {
+                        *sum.get_or_insert(0.0) += usd;
+                    }
                 }
                 self.at_least |= *cost_source == CostSource::Unknown;
             }
@@ -117,7 +121,7 @@ impl Board {
         match sum {
             None if unknown => parts.push("cost unknown".into()),
             None => {}
-            Some(sum) => parts.push(usd_sum(Some(sum), unknown)),
+            sum => parts.push(usd_split(sum, unknown, self.not_billed_usd, NOT_BILLED)),
         }
         parts.extend(self.started.map(|started| duration(now - started)));
         let paused = self.paused.iter().filter(|(_, until)| *until > now);

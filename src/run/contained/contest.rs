@@ -11,7 +11,7 @@ use std::{
 
 use camino::{Utf8Path, Utf8PathBuf};
 
-use super::{Contained, Control, lock, of_collect, of_docker, of_git};
+use super::{Contained, Control, disk, lock, of_collect, of_docker, of_git};
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::{
@@ -24,6 +24,7 @@ use crate::{
     git::{
         beneath::{ReadFault, read_beneath},
         collect::{self, CollectFault, Held},
+        cover::Cover,
         heads::{Heads, untouched},
         land::{land, land_held},
         prompt::{PromptError, remove_prompt, write_prompt},
@@ -35,7 +36,10 @@ use crate::{
     outcome::{EngineEnd, Work},
     plan::spec::Commits,
     process::child::{Child, Exit, Spawn},
-    run::executor::{Attempt, Collected, NodeSpec, Sink, Trouble},
+    run::{
+        executor::{Artifacts, Attempt, Collected, LeftBehind, NodeSpec, Sink, Trouble},
+        ledger::AttemptShelf,
+    },
     verdict::{FoundAt, MAX_BYTES, SidecarFault},
 };
 
@@ -54,6 +58,8 @@ pub(super) struct Contest {
     pub folder: Utf8PathBuf,
     /// What HEAD and its branch were before the agent came.
     pub before: Option<Heads>,
+    /// The head that came home.
+    pub landed: Option<CommitId>,
     pub control: Arc<Control>,
     /// What it asked the gateway for, once it is over.
     pub egress: Dealings,
@@ -71,11 +77,18 @@ impl Attempt for Contest {
         &self.input
     }
 
+    fn host_path(&self) -> Option<&str> {
+        self.shared.host.as_ref().map(|_| self.folder.as_str())
+    }
+
     fn run(&mut self, prompt: &str, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
         let written = write_prompt(&self.folder, prompt);
         written
             .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be written: {error}")))?;
-        let end = self.on_its_network(sink);
+        let end = match &self.shared.host {
+            None => self.on_its_network(sink),
+            Some(host) => host.run(&self.shared, &self.spec, &self.folder, &self.control, sink),
+        };
         // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
         let removed = remove_prompt(&self.folder);
         let end = end?;
@@ -106,12 +119,12 @@ impl Attempt for Contest {
         if spare && self.before.as_ref().is_some_and(|before| untouched(&self.folder, before)) {
             return Ok(Collected::default());
         }
-        let shared = &self.shared;
+        let shared = Arc::clone(&self.shared);
         let quarantine = shared.workspace.quarantine(&self.spec.container);
         let answer = shared.workspace.quarantine(&format!("{}.answer", self.spec.container));
         let taken = self.pack(&answer).and_then(|()| {
             collect::accept(&answer, &shared.mirror, &quarantine, &self.input, &shared.limits)
-                .map_err(|fault| self.keep(&quarantine, fault))
+                .map_err(|fault| self.keep_held(&quarantine, fault))
         });
         let _ = fs::remove_file(&answer);
         let taken = taken?;
@@ -120,6 +133,7 @@ impl Attempt for Contest {
             let name = refs::node(&self.spec.key);
             land(&shared.repo, &shared.mirror, &quarantine, &self.input, head, &name).map_err(of_git)?;
             git_ref = Some(name.to_string());
+            self.landed = Some(head.clone());
         }
         // What git cannot say is not nothing: one unknown path stands for it.
         let unknown = || vec!["(git could not say what changed)".to_owned()];
@@ -129,6 +143,14 @@ impl Attempt for Contest {
             dirty_paths: if taken.dirty.is_none() { unknown() } else { taken.dirty_paths },
         };
         Ok(Collected { head: taken.head, work, git_ref })
+    }
+
+    fn artifacts(&mut self, into: &mut dyn AttemptShelf) -> Result<Artifacts, Trouble> {
+        self.bring_artifacts(into)
+    }
+
+    fn keep(&mut self) -> Result<LeftBehind, Trouble> {
+        self.keep_left()
     }
 
     fn sidecar(&mut self) -> Result<(Vec<u8>, FoundAt), SidecarFault> {
@@ -178,13 +200,16 @@ impl Contest {
     }
 
     /// Of what is held, brings home what can be looked at, and says where it is.
-    fn keep(&self, quarantine: &Utf8Path, fault: CollectFault) -> Trouble {
+    fn keep_held(&mut self, quarantine: &Utf8Path, fault: CollectFault) -> Trouble {
         let CollectFault::Held { keep: Some(head), .. } = &fault else { return of_collect(fault) };
-        let shared = &self.shared;
+        let shared = Arc::clone(&self.shared);
         let name = refs::held(&self.spec.key);
         let kept = land_held(&shared.repo, &shared.mirror, quarantine, &self.input, head, &name);
         let more = match kept {
-            Ok(()) => format!("look: git diff {}..{name}", self.input.short()),
+            Ok(()) => {
+                self.landed = Some(head.clone());
+                format!("look: git diff {}..{name}", self.input.short())
+            }
             Err(error) => format!("its commits could not be kept: {error}"),
         };
         match of_collect(fault) {
@@ -224,7 +249,7 @@ impl Contest {
         };
         sink.started();
         let last_words: Arc<Mutex<String>> = Arc::default();
-        let (out, err, words) = (Arc::clone(&sink), sink, Arc::clone(&last_words));
+        let (out, err, words) = (Arc::clone(&sink), Arc::clone(&sink), Arc::clone(&last_words));
         let started = Child::start(
             spawn,
             Box::new(move |line| {
@@ -249,6 +274,7 @@ impl Contest {
             (shared.register)(pid);
         }
         *lock(&self.control.container) = Some((name.clone(), child.killer()));
+        disk::watch(self.folder.clone(), shared.checkout_max, Arc::clone(&self.control), sink);
         let exit = child.wait(DRAIN);
         let end = self.end(exit, lock(&last_words).clone());
         *lock(&self.control.container) = None;
@@ -299,6 +325,9 @@ impl Contest {
     /// Has a sealed container write what HEAD names, and what is uncommitted, to `answer`.
     fn pack(&self, answer: &Utf8Path) -> Result<(), Trouble> {
         let shared = &self.shared;
+        if shared.host.is_some() {
+            return self.cover(answer);
+        }
         let file = fs::File::create(answer)
             .map_err(|error| Trouble::Infrastructure(format!("`{answer}` could not be written: {error}")))?;
         let branch = refs::branch(&self.spec.epic, &self.spec.key.node);
@@ -328,6 +357,20 @@ impl Contest {
             },
             None => Err(Trouble::Infrastructure("collecting was ended by a signal".to_owned())),
         }
+    }
+
+    /// The same on the host, where there is no container to read it.
+    fn cover(&self, answer: &Utf8Path) -> Result<(), Trouble> {
+        let shared = &self.shared;
+        let cover = Cover {
+            mirror: &shared.mirror,
+            checkout: &self.folder,
+            input: &self.input,
+            branch: &refs::branch(&self.spec.epic, &self.spec.key.node),
+            limits: &shared.limits,
+            folder: &shared.workspace.quarantine(&format!("{}.cover", self.spec.container)),
+        };
+        cover.pack(answer).map_err(of_collect)
     }
 
     fn tag(&self) -> String {

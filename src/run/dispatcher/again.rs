@@ -114,6 +114,7 @@ impl Dispatcher<'_> {
         let reason = format!("round {round} of `{}`", self.plan.nodes[subject].id);
         let rejected = self.live[subject].result.clone().unwrap_or_else(|| self.base.clone());
         for node in reopened {
+            self.publishing.void(node);
             let live = &mut self.live[node];
             let attempt = live.attempt;
             let rounds = if node == subject { std::mem::take(&mut live.rounds) } else { Rounds::default() };

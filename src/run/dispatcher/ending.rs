@@ -48,6 +48,8 @@ impl Dispatcher<'_> {
             head: report.collected.head.as_ref().map(ToString::to_string),
             commits: report.collected.work.commits,
             git_ref: report.collected.git_ref.clone(),
+            kept: report.kept_ref.clone(),
+            artifacts: report.kept.artifacts.len(),
             logs: report.files.clone(),
         }));
         if let (Some((judged, _)), Some(subject)) = (&report.verdict, self.plan.nodes[node].reviews) {

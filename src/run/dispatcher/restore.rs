@@ -67,6 +67,7 @@ impl Dispatcher<'_> {
             }
         }
         self.close_rounds(&mut actions);
+        actions.extend(self.publish());
         actions.append(&mut self.start(now));
         actions
     }
@@ -95,12 +96,18 @@ impl Dispatcher<'_> {
             if let Some(tokens) = attempt.tokens {
                 *self.tokens.get_or_insert_default() += tokens;
             }
-            if let Some(usd) = attempt.cost_usd {
-                *self.cost_usd.get_or_insert(0.0) += usd;
+            let sums =
+                [(&mut self.cost_usd, attempt.cost_usd), (&mut self.not_billed_usd, attempt.not_billed_usd)];
+            for (sum, usd) in sums {
+                if let Some(usd) = usd {
+                    *sum.get_or_insert(0.0) += usd;
+                }
             }
             self.cost_at_least |= attempt.unknown_cost;
             // What is over is only known later to be over the cap: whether anything may start, the budget says.
-            let _ = self.budget.end(node, super::spend::spent(attempt.tokens, attempt.cost_usd));
+            let _ = self
+                .budget
+                .end(node, super::spend::spent(attempt.tokens, attempt.not_billed_usd.or(attempt.cost_usd)));
         }
     }
 

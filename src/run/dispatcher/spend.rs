@@ -19,11 +19,15 @@ impl Dispatcher<'_> {
         if let Some(tokens) = report.account.tokens() {
             *self.tokens.get_or_insert_default() += tokens;
         }
-        if let Some(usd) = report.cost_usd() {
-            *self.cost_usd.get_or_insert(0.0) += usd;
+        let (billed, not_billed) = report.cost_source().split(report.cost_usd());
+        for (sum, usd) in [(&mut self.cost_usd, billed), (&mut self.not_billed_usd, not_billed)] {
+            if let Some(usd) = usd {
+                *sum.get_or_insert(0.0) += usd;
+            }
         }
         // An attempt whose container never ran spent nothing.
         self.cost_at_least |= report.ran && report.cost_source() == CostSource::Unknown;
+        // A cap bounds what is used, whoever pays for it.
         let over = self.budget.end(report.node, spent(report.account.tokens(), report.cost_usd()));
         self.over(report.node, over)
     }

@@ -18,7 +18,7 @@ use crate::{
     outcome::{Outcome, StopCause},
     plan::spec::NodeIx,
     run::{
-        executor::Sink,
+        executor::{Outgrown, Sink},
         ledger::{AttemptShelf, LineLog, Mask},
     },
     runners::Runner,
@@ -276,6 +276,13 @@ impl Sink for Listener {
         if err.log.size() > self.log_max {
             self.alarm(StopCause::LogCap(format!("it wrote more than {} bytes to stderr", self.log_max)));
         }
+    }
+
+    fn outgrew(&self, what: Outgrown) {
+        self.alarm(match what {
+            Outgrown::Checkout(what) => StopCause::CheckoutCap(what),
+            Outgrown::Disk(what) => StopCause::DiskFull(what),
+        });
     }
 
     fn started(&self) {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::{Store, StoreError, error::Doing as _, last_attempt, schema::number};
+use super::{Store, StoreError, error::Doing as _, kept, last_attempt, schema::number};
 use crate::{
     egress::Refused,
     event::{RunEvent, Stamped},
@@ -35,6 +35,7 @@ impl Store {
                     counts: StateCounts::default(),
                     tokens: None,
                     cost_usd: None,
+                    not_billed_usd: None,
                     at_least: false,
                 })
             },
@@ -50,8 +51,11 @@ impl Store {
                 if let Some(tokens) = tokens {
                     *run.tokens.get_or_insert_default() += tokens;
                 }
-                if let Some(usd) = usd {
-                    *run.cost_usd.get_or_insert_default() += usd;
+                let (billed, not_billed) = source.split(usd);
+                for (sum, usd) in [(&mut run.cost_usd, billed), (&mut run.not_billed_usd, not_billed)] {
+                    if let Some(usd) = usd {
+                        *sum.get_or_insert_default() += usd;
+                    }
                 }
                 run.at_least |= source == CostSource::Unknown;
             }
@@ -112,7 +116,8 @@ impl Store {
                     refused.iter().find(of).map(|(.., hosts)| hosts.clone()).unwrap_or_default();
             }
         }
-        Ok(RunDetail { start, end, nodes })
+        let publications = self.publications(&id)?;
+        Ok(RunDetail { start, end, nodes, publications })
     }
 
     /// The number that the node's next attempt has: 1 + the last one ever started.
@@ -165,6 +170,7 @@ fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<Attempt
                          summary AS v_summary, findings_json, digest, time FROM verdicts)
                  ON v_run = run AND v_node = node AND v_attempt = attempt
                WHERE run = ?1 AND node = ?2 ORDER BY attempt";
+    let mut kept = kept::of_node(read, run, node)?;
     collect(read, "cannot read the attempts", sql, params![run.as_str(), node.as_str()], |row| {
         let key = AttemptKey { run: run.clone(), node: node.clone(), attempt: row.get("attempt")? };
         Ok(AttemptDetail {
@@ -172,6 +178,7 @@ fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<Attempt
             end: attempt_end(row, &key)?,
             verdict: verdict(row, &key)?,
             refused: Vec::new(),
+            kept: kept.remove(&key.attempt).unwrap_or_default(),
         })
     })
 }
@@ -305,7 +312,11 @@ fn state(row: &Row<'_>) -> rusqlite::Result<NodeState> {
         .ok_or_else(|| damaged(row, "state", format!("`{word}` is no state")))
 }
 
-fn name<T>(row: &Row<'_>, column: &str, check: fn(String) -> Result<T, BadName>) -> rusqlite::Result<T> {
+pub(super) fn name<T>(
+    row: &Row<'_>,
+    column: &str,
+    check: fn(String) -> Result<T, BadName>,
+) -> rusqlite::Result<T> {
     check(row.get(column)?).map_err(|error| damaged(row, column, error))
 }
 
@@ -323,7 +334,7 @@ fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite
     serde_json::from_str(&text).map_err(|error| damaged(row, column, error))
 }
 
-fn damaged(
+pub(super) fn damaged(
     row: &Row<'_>,
     column: &str,
     error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -332,7 +343,7 @@ fn damaged(
     rusqlite::Error::FromSqlConversionFailure(index, rusqlite::types::Type::Text, error.into())
 }
 
-fn collect<T>(
+pub(super) fn collect<T>(
     read: &Connection,
     doing: &'static str,
     sql: &str,

@@ -9,14 +9,17 @@ use std::{io, thread, time::Duration};
 use camino::{Utf8Path, Utf8PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::error::{Doing as _, StoreError};
+use super::{
+    error::{Doing as _, StoreError},
+    kept,
+};
 use crate::{
     store::{FileError, create_private_dir},
     stream::Tokens,
 };
 
 /// Version of the tables, kept in `user_version`. A newer one is refused.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// How long a writer waits for another process's transaction.
 const BUSY: Duration = Duration::from_secs(10);
@@ -110,6 +113,24 @@ CREATE TABLE events (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// Steps are only ever added; the last one of a node is where it stands.
+const PUBLICATIONS: &str = "
+CREATE TABLE IF NOT EXISTS publications (
+  id INTEGER PRIMARY KEY,
+  run TEXT NOT NULL,
+  node TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  commit_id TEXT NOT NULL,
+  branch TEXT NOT NULL,
+  remote TEXT NOT NULL,
+  state TEXT NOT NULL,
+  url TEXT,
+  reason TEXT,
+  time INTEGER NOT NULL,
+  FOREIGN KEY (run, node) REFERENCES nodes (run, node) ON DELETE CASCADE
+) STRICT;
+";
+
 /// Prompt files as they were when the run began.
 const PROMPTS: &str = "
 CREATE TABLE prompts (
@@ -122,7 +143,7 @@ CREATE TABLE prompts (
 ";
 
 /// What brings a database of version `n + 1` to the next one: `MIGRATIONS[n]`.
-const MIGRATIONS: [&[&str]; 2] = [&[COST_SOURCES], &[PROMPTS]];
+const MIGRATIONS: [&[&str]; 3] = [&[COST_SOURCES], &[PROMPTS], &[PUBLICATIONS, kept::TABLES]];
 
 const COST_SOURCES: &str = "
 ALTER TABLE attempts ADD COLUMN cost_source TEXT;
@@ -269,7 +290,7 @@ fn create_tables(connection: &mut Connection, path: &Utf8Path) -> Result<(), Sto
     refuse_newer(&write, path)?;
     match version(&write)? as usize {
         0 => {
-            for tables in [TABLES, PROMPTS] {
+            for tables in [TABLES, PROMPTS, PUBLICATIONS, kept::TABLES] {
                 write.execute_batch(tables).doing(doing)?;
             }
         }

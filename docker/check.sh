@@ -67,8 +67,7 @@ checkout() { # [PROMPT]
 run() { # try.sh's arguments…
     out="$("$here/try.sh" "$@" 2>"$scratch/err")"
     status=$?
-    # Said by the docker client because of --dns 127.0.0.1.
-    err="$(grep -v '^WARNING: Localhost DNS' "$scratch/err")"
+    err="$(<"$scratch/err")"
 }
 
 # --- every image ----------------------------------------------------------------------------------------------------
@@ -144,6 +143,11 @@ run --network none --entrypoint /bin/sh "$dir" kew-collector -c '
     git version | grep -q "^git version 2\.\(39\|[4-9][0-9]\)" && timeout 5 sh -c "find /usr/bin -name git; stat -c %u /work"'
 same "kew-collector: git, timeout, find and stat, without a network" "0 /usr/bin/git 1001" "$status $(echo $out)"
 same "kew-collector: no entrypoint" "[]" "$(docker image inspect -f '{{.Config.Entrypoint}}' kew-collector)"
+
+same "kew-gateway: nobody, no volume, no port, hardened" "65534:65534 0 0 [ALL] true [no-new-privileges]" \
+    "$(docker image inspect -f '{{.Config.User}} {{len .Config.Volumes}} {{len .Config.ExposedPorts}}' kew-gateway) $(
+        docker inspect -f '{{.HostConfig.CapDrop}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.SecurityOpt}}' kew-gateway)"
+same "kew-gateway: no setuid file" 0 "$(docker run --rm --network none --entrypoint sh kew-gateway -c 'find / -xdev -type f -perm /6000 2>/dev/null | wc -l')"
 
 # --- the entrypoints ------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,15 @@
 #!/bin/bash
 # Makes a machine ready for kew: a docker engine, the images, the allowlist network. Safe to run again: what is there
 # and built from the same inputs stays. Installs and starts an engine only where none answers (Debian, as root).
-# It never stops an engine, removes an image or changes a network.
+# It never stops an engine or removes an image, and changes no network but kew's own.
 set -euo pipefail
 
 usage() {
     cat <<'TEXT'
 usage: setup.sh [--no-agent] [--images A,B] [--no-smoke] [--help]
 
-  --no-agent       only kew-collector and kew-shell (the agents' images are large)
-  --images A,B     only these of kew-collector, kew-shell, kew-agent, kew-opencode, kew-pi, kew-hermes
+  --no-agent       only kew-collector, kew-gateway and kew-shell (the agents' images are large)
+  --images A,B     only these of kew-collector, kew-gateway, kew-shell, kew-agent, kew-opencode, kew-pi, kew-hermes
   --no-smoke       do not start a container of each image
 
 environment:
@@ -193,20 +193,16 @@ build() { # agent|shell|…
 
 # --- network --------------------------------------------------------------------------------------------------------
 
-# `true 1` is kew's own kind. A name that is absent prints an empty line besides its error.
-network_kind() {
-    local kind
-    kind="$(docker network inspect -f '{{.Internal}} {{index .Labels "kew.net"}}' "$NETWORK" 2>/dev/null)" && echo "$kind" || echo absent
-}
-
+# Networks, gateway and firewall rules are kew's own business: `kew sandbox network up`, by the program of this repository,
+# else by an installed one.
 ensure_network() {
-    if [ "$(network_kind)" = absent ]; then
-        docker network create --internal --label kew.net=1 "$NETWORK" >/dev/null 2>"$scratch/network.log" ||
-            [ "$(network_kind)" != absent ] || die "cannot make the network $NETWORK: $(cat "$scratch/network.log")"
-        say "made network $NETWORK"
+    local kew=(kew)
+    if [ -f "$here/../Cargo.toml" ] && command -v cargo >/dev/null; then
+        kew=(cargo run --quiet --locked --manifest-path "$here/../Cargo.toml" --)
+    elif ! command -v kew >/dev/null; then
+        die "the images are there; the network is made by \`kew sandbox network up\`, and no kew is installed here"
     fi
-    [ "$(network_kind)" = "true 1" ] ||
-        die "a network $NETWORK exists that is not kew's (not internal, or without the label kew.net=1); see what uses it, then \`docker network rm $NETWORK\`"
+    "${kew[@]}" sandbox network up || die "the network $NETWORK could not be made; see above"
 }
 
 # --- smoke ----------------------------------------------------------------------------------------------------------
@@ -233,6 +229,7 @@ pinned() { # agent|opencode|pi|hermes
 }
 
 smoke() { # agent|shell|…
+    [ "$1" != gateway ] || return 0 # it runs no agent; the network shows whether it works
     local image="kew-$1" dir="$scratch/smoke-$1" prompt=$'echo "uid $(id -u)"\nexit 7' program="$1"
     mkdir "$dir"
     printf '%s\n' "$prompt" >"$dir/.kew-prompt.txt"
@@ -254,11 +251,11 @@ smoke() { # agent|shell|…
 
 # --- what is asked --------------------------------------------------------------------------------------------------
 
-images=(collector shell agent opencode pi hermes)
+images=(collector gateway shell agent opencode pi hermes)
 run_smoke=yes
 while [ $# -gt 0 ]; do
     case "$1" in
-    --no-agent) images=(collector shell) ;;
+    --no-agent) images=(collector gateway shell) ;;
     --images)
         IFS=, read -ra images <<<"${2-}"
         shift
@@ -272,7 +269,7 @@ while [ $# -gt 0 ]; do
 done
 images=("${images[@]#kew-}")
 for image in "${images[@]}"; do
-    [[ "$image" =~ ^[a-z]+$ && -f "$here/$image.Dockerfile" ]] || { say "no image \`$image\`; there are kew-collector, kew-shell, kew-agent, kew-opencode, kew-pi, kew-hermes"; exit 2; }
+    [[ "$image" =~ ^[a-z]+$ && -f "$here/$image.Dockerfile" ]] || { say "no image \`$image\`; there are kew-collector, kew-gateway, kew-shell, kew-agent, kew-opencode, kew-pi, kew-hermes"; exit 2; }
 done
 
 scratch="$(mktemp -d "${TMPDIR:-/var/tmp}/kew-setup.XXXXXX")"

@@ -25,9 +25,10 @@ fi
 dir="$(cd "$1" && pwd -P)"
 image="$2"
 shift 2
-# There is no name server on the allowlist network, and none of the host's may answer instead.
+# The gateway is the name server there, and none of the host's may answer instead. Without an address that kew leased it
+# lets nothing through.
 if [ "$network" = kew-allowlist ]; then
-    options+=(--dns 127.0.0.1)
+    options+=(--dns 172.31.248.2)
 fi
 
 exec docker run --rm --name "$name" --init \

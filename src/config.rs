@@ -3,6 +3,7 @@
 //! This file says which keys exist and what their values must be; `layers` merges by figment, says what a repository may not
 //! set, and words the errors; `map` adds to a person's file. Invariant: a repository can narrow, never open.
 
+pub mod caps;
 mod checkout;
 mod layers;
 pub mod map;
@@ -11,13 +12,17 @@ pub mod publish;
 
 pub use self::{checkout::Checkout, layers::Layers, policy::Policy};
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     docker::argv::{Limits, Network},
+    egress::{self, Host},
     git::artifacts::ArtifactLimits,
     name::EnvName,
     runners::{
@@ -55,7 +60,7 @@ pub struct Settings {
     /// What a checkout holds.
     #[serde(default)]
     pub checkout: Checkout,
-    /// Which commits are held for a person. Not from a repository's file.
+    /// Which commits are held for a person, and what nobody may choose, whatever else is set. Not from a repository's file.
     #[serde(default)]
     pub policy: Policy,
     /// Where and how branches and pull requests are published.
@@ -67,6 +72,9 @@ pub struct Settings {
     /// The images that the repository's file maps, as `key = image`: whoever runs a plan is told of them.
     #[serde(skip)]
     pub from_repository: Vec<String>,
+    /// The hosts and groups that the repository's file lets agents reach: whoever runs a plan is told of them.
+    #[serde(skip)]
+    pub allow_from_repository: Vec<String>,
 }
 
 /// `[sandbox]`.
@@ -78,6 +86,9 @@ pub struct Sandbox {
     pub enabled: bool,
     /// Where containers may connect to: `allowlist` (default), `open` (full egress; not from a repository's file) or `none`.
     pub network: Network,
+    /// On the allowlist network: hosts that agents may reach by TLS, as `host` or `host:port`, and groups of them: `rust`,
+    /// `node`, `python`, `go`, `debian`, `git-hosting`. What a runner cannot do without is added by itself.
+    pub allow: Vec<String>,
     /// The image of each runner. A runner that is not here does not run.
     pub images: BTreeMap<String, String>,
     /// Named second image maps, chosen by a node's `toolchain`.
@@ -147,6 +158,7 @@ impl Default for Sandbox {
         Self {
             enabled: true,
             network: Network::Allowlist,
+            allow: Vec::new(),
             images: BTreeMap::new(),
             toolchains: BTreeMap::new(),
             collector: "kew-collector:latest".to_owned(),
@@ -206,6 +218,7 @@ fn check(settings: &Settings) -> Result<(), SettingsError> {
             "remove one of the two",
         ));
     }
+    caps::check(settings)?;
     let tmpfs = sandbox.tmp_size.bytes().saturating_add(sandbox.home_size.bytes());
     if tmpfs > sandbox.memory.bytes() / 2 {
         return Err(SettingsError::new(
@@ -345,6 +358,14 @@ impl Sandbox {
             Some(name) => &self.toolchains.get(name)?.images,
         };
         images.get(runner).map(String::as_str)
+    }
+
+    /// The hosts that a runner's containers may reach on the allowlist network.
+    pub fn hosts(&self, runner: &dyn Runner) -> BTreeSet<Host> {
+        let own = runner.hosts().iter().filter_map(|host| Host::new(host).ok());
+        // The words were checked when the settings were read.
+        let words = egress::hosts(self.allow.iter().map(String::as_str)).unwrap_or_default();
+        words.into_iter().chain(own).collect()
     }
 
     /// How long a runner's agent may say nothing.

@@ -5,7 +5,10 @@ use std::fmt;
 
 use crate::{
     config::SettingsError,
-    docker::{build::BuildError, client::DockerError, context::ContextError, network::NetworkError},
+    docker::{
+        build::BuildError, client::DockerError, context::ContextError, gateway::GatewayError,
+        network::NetworkError,
+    },
     git::error::GitError,
     process::query::QueryError,
     store::{FileError, StoreError},
@@ -113,11 +116,43 @@ impl From<NetworkError> for Failure {
     fn from(error: NetworkError) -> Self {
         let help = match &error {
             NetworkError::Docker(_) => return Self::infrastructure(error.to_string()),
-            NetworkError::Absent => {
-                "make it: `kew sandbox up`, or `docker network create --internal --label kew.net=1 kew-allowlist`; or set `sandbox.network` to `none`"
+            NetworkError::Absent(_) => {
+                "make it: `kew sandbox network up`; or do without: `sandbox.network = \"none\"`".to_owned()
             }
-            NetworkError::Foreign(_) => {
-                "see what uses it, remove it with `docker network rm kew-allowlist`, then make kew's: `kew sandbox up`"
+            NetworkError::Old => {
+                "`kew sandbox network up` replaces it when no container is on it any more".to_owned()
+            }
+            NetworkError::Foreign { name, .. } => format!(
+                "see what uses it, remove it with `docker network rm {name}`, then make kew's: `kew sandbox network up`"
+            ),
+        };
+        Self::infrastructure(error.to_string()).help(help)
+    }
+}
+
+impl From<GatewayError> for Failure {
+    fn from(error: GatewayError) -> Self {
+        let help = match error {
+            GatewayError::Network(error) => return error.into(),
+            GatewayError::Docker(error) => return error.into(),
+            GatewayError::Unsupported(_) => {
+                "use an engine on Linux that runs as root, or `sandbox.network` = `none`, or in your own settings `open`"
+            }
+            GatewayError::NoImage => "build it: `kew sandbox build gateway`",
+            GatewayError::Absent => "make it: `kew sandbox network up`",
+            GatewayError::Down(_) | GatewayError::Said(_) => {
+                "`kew sandbox network up` starts it, `kew sandbox network reload` makes it anew; `docker logs kew-gateway` tells what it says"
+            }
+            GatewayError::Foreign(_) => {
+                "see what it is, remove it with `docker rm -f kew-gateway`, then make kew's: `kew sandbox network up`"
+            }
+            GatewayError::Ports(_) => "take them up: `kew sandbox network reload`",
+            GatewayError::InUse(_) => "wait until no run is under way; `kew sandbox network status` tells",
+            GatewayError::Firewall(_) | GatewayError::Unreached(_) => {
+                "set the firewall rules: `kew sandbox network up`; a reboot, or another firewall's reload, removes them"
+            }
+            GatewayError::Resolver(_) => {
+                "see that this machine itself can look it up; the gateway asks the engine's resolver: `docker exec kew-gateway getent hosts NAME`"
             }
         };
         Self::infrastructure(error.to_string()).help(help)

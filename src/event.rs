@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    egress::Refused,
     name::{NodeId, RunId},
     record::{NodeState, PublicationState},
     stream::{CostSource, Tokens},
@@ -130,6 +131,17 @@ pub enum RunEvent {
         artifacts: usize,
         /// The folder with its logs.
         logs: Option<String>,
+    },
+    /// A node asked for hosts that its network did not let it have.
+    NodeRefused {
+        /// The node.
+        node: NodeId,
+        /// The attempt.
+        attempt: u32,
+        /// The hosts: the last request first, then by how often (names are the agent's choice).
+        hosts: Vec<Refused>,
+        /// The line that the settings would need to let them through, under `[sandbox]`; absent if nothing could.
+        add: Option<String>,
     },
     /// A reviewer's verdict was read.
     Verdict {

@@ -4,7 +4,7 @@
 //!
 //! | floor | modules | what they are |
 //! |---|---|---|
-//! | 0 words | [`contract`], [`name`], [`units`], [`text`], [`lines`], [`digest`] | checked values, no decisions |
+//! | 0 words | [`contract`], [`name`], [`units`], [`egress`], [`text`], [`lines`], [`digest`] | checked values, no decisions |
 //! | 1 plan | [`plan`] | text to a checked plan and its graph; pure |
 //! | 2 decisions | [`stream`], [`event`], [`record`], [`sched`], [`rounds`], [`budget`], [`publish`], [`outcome`], [`verdict`] | state machines on values; no clock, I/O or async |
 //! | 3 outside | [`process`], [`docker`], [`git`], [`forge`], [`runners`] | child processes, the engine, repositories, agent CLIs |
@@ -21,6 +21,7 @@ pub mod config;
 pub mod contract;
 pub mod digest;
 pub mod docker;
+pub mod egress;
 pub mod error;
 pub mod event;
 pub mod forge;

@@ -17,7 +17,7 @@ fn every_file_that_a_dockerfile_copies_is_in_its_recipe() {
             let names = words[..words.len() - 1].iter().filter(|name| !name.contains('['));
             copied.extend(names.map(|name| (*name).to_owned()));
         }
-        copied.push("entrypoint-lib.sh".into());
+        copied.extend(["entrypoint-lib.sh", "image.sh"].map(String::from));
         copied.sort();
         copied.dedup();
         let mut written: Vec<String> =

@@ -57,6 +57,7 @@ fn run(script: Script, idle: Option<Duration>, step_cap: Option<u32>) -> (String
         credentials: Vec::new(),
         bills: "shell".to_owned(),
         network: Network::None,
+        allow: Vec::new(),
         idle,
         step_cap,
     };

@@ -8,6 +8,7 @@ use crate::{
     docker::{
         build::{self, Base},
         client::Docker,
+        gateway::GATEWAY_IMAGE,
         recipes::{self, Recipe},
     },
     error::Failure,
@@ -16,8 +17,10 @@ use crate::{
     text::{self, inert},
 };
 
-/// The recipe that is for no runner.
+/// A recipe that is for no runner.
 pub const COLLECTOR: &str = "collector";
+/// The other one.
+pub const GATEWAY: &str = "gateway";
 
 /// Builds images under the names that the settings give them.
 pub fn build(args: &BuildArgs) -> Result<u8, Failure> {
@@ -83,6 +86,7 @@ pub fn recipe(runner: &str) -> Result<&'static Recipe, Failure> {
 fn wanted(runners: &[String], settings: &Settings) -> Result<Vec<(&'static Recipe, String)>, Failure> {
     let image = |recipe: &Recipe| match recipe.runner {
         COLLECTOR => Some(settings.sandbox.collector.clone()),
+        GATEWAY => Some(GATEWAY_IMAGE.to_owned()),
         runner => settings.sandbox.image(runner, None).map(str::to_owned),
     };
     if runners.is_empty() {
@@ -120,8 +124,8 @@ fn build_toolchain(
             .help("name the runners to put on it, e.g. `shell`"));
     }
     let recipes = runners.iter().map(|runner| recipe(runner)).collect::<Result<Vec<_>, _>>()?;
-    if recipes.iter().any(|recipe| recipe.runner == COLLECTOR) {
-        return Err(Failure::usage("the collector is kew's own and in no toolchain"));
+    if let Some(own) = recipes.iter().find(|recipe| [COLLECTOR, GATEWAY].contains(&recipe.runner)) {
+        return Err(Failure::usage(format!("the {} is kew's own and in no toolchain", own.runner)));
     }
     let (docker, _config) = sandbox::engine()?;
     let (base, system) = build::project_base(&docker, base, &format!("kew-look-{}", fresh(6)))?;

@@ -149,6 +149,7 @@ fn of_image(docker: &Docker, engine: &Engine, settings: &Settings, target: &Targ
             docker,
             limits: &settings.sandbox.limits(Some(engine.cpus).filter(|cpus| *cpus > 0)),
             network: settings.sandbox.network,
+            address: None,
             image: &id,
             parent: &trial_parent(settings),
         };

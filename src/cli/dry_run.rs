@@ -10,6 +10,7 @@ use super::{Format, check::implied, outgoing::Outgoing};
 use crate::{
     config::Settings,
     docker::argv::{Labels, Network, RunArgv, build_run_argv},
+    egress::{self, Host},
     name::{CommitId, EnvName},
     plan::{
         dag::Dag,
@@ -43,6 +44,7 @@ struct DryNode {
     image: String,
     image_id: Option<String>,
     network: &'static str,
+    allow: Vec<Host>,
     needs: Vec<String>,
     gates: Vec<String>,
     evidence: bool,
@@ -143,6 +145,7 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
             labels: &labels,
             limits: &given.settings.sandbox.limits(given.engine_cpus),
             network: resolved.network,
+            address: Some("{address}"),
             checkout: "{checkout}",
             credentials: &credentials,
             image: resolved.image_id.as_deref().unwrap_or("<image id>"),
@@ -156,6 +159,7 @@ fn dry_node(given: &Given<'_>, node: NodeIx) -> DryNode {
         image: resolved.image.clone(),
         image_id: resolved.image_id.clone(),
         network: if resolved.command.is_some() { host::NETWORK } else { resolved.network.word() },
+        allow: resolved.allow.clone(),
         needs: given.dag.needs(node).iter().map(|need| id(need.node)).collect(),
         gates: given.dag.gates(node).into_iter().map(id).collect(),
         evidence: given.dag.is_evidence(node),
@@ -240,8 +244,13 @@ impl DryNode {
         let _ = writeln!(out, "{}: runner {}{model}", self.node, self.runner);
         let id = self.image_id.as_ref().map(|id| format!(" ({id})")).unwrap_or_default();
         let _ = writeln!(out, "  image       {}{id}", self.image);
-        let contained = if self.network == host::NETWORK { ", not contained" } else { "" };
-        let _ = writeln!(out, "  network     {}{contained}", self.network);
+        let hosts = match self.network {
+            "allowlist" if self.allow.is_empty() => ": no host".to_owned(),
+            "allowlist" => format!(": {}", egress::shown(&self.allow)),
+            host::NETWORK => ", not contained".to_owned(),
+            _ => String::new(),
+        };
+        let _ = writeln!(out, "  network     {}{hosts}", self.network);
         let credentials =
             self.credentials.iter().map(|c| format!("{} ({})", c.name, if c.set { "set" } else { "unset" }));
         let credentials = credentials.collect::<Vec<_>>().join(", ");
@@ -280,7 +289,12 @@ impl DryNode {
     }
 }
 
-/// The network of a node: its plan may narrow the run's to nothing.
+/// The network of a node: its plan may narrow the run's to nothing, or an open one to a list.
 pub fn network_of(plan: &Plan, node: NodeIx, settings: &Settings) -> Network {
-    if plan.nodes[node].network_none { Network::None } else { settings.sandbox.network }
+    let node = &plan.nodes[node];
+    match settings.sandbox.network {
+        _ if node.network_none => Network::None,
+        Network::Open if node.allow.is_some() => Network::Allowlist,
+        network => network,
+    }
 }

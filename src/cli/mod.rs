@@ -8,6 +8,7 @@ mod check;
 mod doctor;
 mod dry_run;
 mod history;
+mod network;
 mod outgoing;
 mod preflight;
 mod publish;
@@ -257,6 +258,29 @@ enum SandboxCommand {
     Smoke(SmokeArgs),
     /// Look at the engine and at every image that the settings map, in the very box that a node gets; spends nothing.
     Doctor(DoctorArgs),
+    /// The allowlist network and its gateway, by which alone allowed hosts are reached.
+    #[command(subcommand)]
+    Network(NetworkCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum NetworkCommand {
+    /// Make the networks, the gateway and the firewall rules, as far as they are missing.
+    Up(NetworkArgs),
+    /// Remove them; refused while a container uses them.
+    Down,
+    /// Tell what is there and whether it works.
+    Status(NetworkArgs),
+    /// Start the gateway anew, with its image and ports as they are now; refused while a container uses it.
+    Reload(NetworkArgs),
+    /// Prove it from inside an agent's container: what must work, and everything that must not.
+    Check(NetworkArgs),
+}
+
+#[derive(Debug, Args)]
+struct NetworkArgs {
+    #[command(flatten)]
+    repo: RepoArgs,
 }
 
 #[derive(Debug, Args)]
@@ -382,6 +406,7 @@ pub fn main() -> u8 {
         Command::Sandbox(SandboxCommand::Build(args)) => build::build(&args),
         Command::Sandbox(SandboxCommand::Smoke(args)) => sandbox::smoke(&args),
         Command::Sandbox(SandboxCommand::Doctor(args)) => doctor::doctor(&args),
+        Command::Sandbox(SandboxCommand::Network(command)) => network::network(&command),
         Command::Runners(RunnersArgs { command: Some(RunnersCommand::Parse(args)), .. }) => {
             runners::parse(&args)
         }

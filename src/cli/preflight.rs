@@ -14,9 +14,9 @@ use crate::{
     docker::{
         argv::{Labels, Network},
         client::{Docker, Engine},
-        network::check_allowlist,
         sealed::{Access, Sealed, run_sealed},
     },
+    egress::Host,
     error::Failure,
     name::EnvName,
     plan::spec::Plan,
@@ -47,6 +47,8 @@ pub struct Resolved {
     pub image_id: Option<String>,
     /// Its network.
     pub network: Network,
+    /// The hosts that it may reach there, if that is the allowlist.
+    pub allow: Vec<Host>,
     /// Its credentials.
     pub credentials: Vec<(EnvName, CredentialState)>,
     /// In host mode: its command, which is all there is instead of an image.
@@ -74,6 +76,7 @@ pub fn resolve(
                 image: host::IMAGE.to_owned(),
                 image_id: None,
                 network: Network::Open,
+                allow: Vec::new(),
                 credentials: credential_states(runner, settings, &env),
                 command: Some(command),
             });
@@ -87,6 +90,7 @@ pub fn resolve(
             image: image.to_owned(),
             image_id: None,
             network: network_of(plan, ix, settings),
+            allow: super::network::hosts_of(node, runner, network_of(plan, ix, settings), settings),
             credentials: credential_states(runner, settings, &env),
             command: None,
         })
@@ -171,7 +175,7 @@ pub fn check_credentials(plan: &Plan, nodes: &[Resolved], active: &[bool]) -> Re
     Err(Failure::usage(lines.join("\n       ")).help(advice.join("\n        ")))
 }
 
-/// Asks the engine for the id of every image that the run uses, and for the allowlist network if it is joined.
+/// Asks the engine for the id of every image that the run uses.
 pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) -> Result<(), Failure> {
     let mut ids: BTreeMap<String, Option<String>> = BTreeMap::new();
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
@@ -193,7 +197,7 @@ pub fn resolve_images(docker: &Docker, nodes: &mut [Resolved], active: &[bool]) 
         ))
         .help(format!("build it: `kew sandbox build {}`; kew never pulls", runners.join(" "))));
     }
-    check_network(docker, nodes, active)
+    Ok(())
 }
 
 /// The images of a run that goes on: the very ones that it began with.
@@ -211,14 +215,6 @@ pub fn check_images(docker: &Docker, nodes: &[Resolved], active: &[bool]) -> Res
         let what = text::list(gone, "and");
         return Err(Failure::infrastructure(format!("the image that the run began with is gone: {what}"))
             .help("a run goes on with the very images of its start; start a new run"));
-    }
-    check_network(docker, nodes, active)
-}
-
-fn check_network(docker: &Docker, nodes: &[Resolved], active: &[bool]) -> Result<(), Failure> {
-    let joins = nodes.iter().zip(active).any(|(node, active)| *active && node.network == Network::Allowlist);
-    if joins {
-        check_allowlist(docker)?;
     }
     Ok(())
 }
@@ -308,6 +304,7 @@ pub fn setups(nodes: &[Resolved], sandbox: &Sandbox) -> Vec<NodeSetup> {
         credentials: node.credentials.iter().map(|(name, _)| name.clone()).collect(),
         bills: bills(node),
         network: node.network,
+        allow: node.allow.clone(),
         idle: sandbox.idle(node.runner),
         step_cap: sandbox.steps(node.runner),
     };

@@ -25,7 +25,7 @@ use self::{leftovers::Cleaner, resume::GoesOn, warnings::warnings};
 use super::{
     Format, RunArgs,
     check::implied,
-    dry_run,
+    dry_run, network,
     outgoing::{self, Outgoing},
     paint,
     preflight::{self, Resolved},
@@ -156,6 +156,7 @@ impl Ready {
             engine_cpus = Some(engine.cpus).filter(|cpus| *cpus > 0);
             preflight::resolve_images(&docker, &mut self.resolved, &self.active)?;
             preflight::collector_id(&docker, &self.settings)?;
+            self.warnings.extend(network::ready(&docker, &self.resolved, &self.active)?);
         }
         let shown = dry_run::dry_run(dry_run::Given {
             path: &self.options.plan,
@@ -367,6 +368,10 @@ impl Ready {
             if !self.settings.from_repository.is_empty() {
                 let images = self.settings.from_repository.join(", ");
                 say(&format!("this repository's {REPOSITORY_FILE} chooses images: {images}"));
+            }
+            if !self.settings.allow_from_repository.is_empty() {
+                let hosts = self.settings.allow_from_repository.join(", ");
+                say(&format!("this repository's {REPOSITORY_FILE} lets agents reach: {hosts}"));
             }
             let gates = implied(&self.checked.plan, &self.checked.dag, &self.active);
             if !gates.is_empty() {

@@ -86,6 +86,7 @@ pub fn smoke_one(docker: &Docker, cpus: u32, settings: &Settings, image: &str) -
         docker,
         limits: &settings.sandbox.limits(Some(cpus).filter(|cpus| *cpus > 0)),
         network: settings.sandbox.network,
+        address: None,
         image: &id,
         parent: &trial_parent(settings),
     };

@@ -7,9 +7,9 @@ use std::fs;
 
 use super::{
     Format, UpArgs,
-    build::{self, COLLECTOR},
+    build::{self, COLLECTOR, GATEWAY},
     doctor::{self, Target},
-    put, sandbox, say,
+    network, put, sandbox, say,
 };
 use crate::{
     config::{
@@ -17,10 +17,11 @@ use crate::{
         map::{self, Mapped},
     },
     docker::{
-        argv::ALLOWLIST_NETWORK,
+        argv::Network,
         build::{Base, inputs_of},
         client::Docker,
-        network::ensure_allowlist,
+        gateway::{self, GATEWAY_IMAGE, Renew},
+        network::{NetworkError, check_allowlist},
         recipes::{self, Recipe},
     },
     error::Failure,
@@ -38,10 +39,18 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
     let settings = sandbox::settings(args.repo.repo.as_deref())?;
     let wanted = wanted(&args.runners, &settings)?;
     let (docker, _config) = sandbox::engine()?;
-    // Before the builds, which take longer than anybody wants to wait for an error.
-    let made = ensure_allowlist(&docker)?;
-    say(&format!("network {ALLOWLIST_NETWORK}: {}", if made { "made" } else { "there" }));
+    let joins = settings.sandbox.network == Network::Allowlist;
+    if joins {
+        // Before the builds, which take longer than anybody wants to wait for an error.
+        gateway::supported(&docker.engine()?)?;
+        if let Err(error @ NetworkError::Foreign { .. }) = check_allowlist(&docker) {
+            return Err(error.into());
+        }
+    }
     build_all(&docker, args, &settings, &wanted)?;
+    if joins {
+        say(&network::bring_up(&docker, &settings, Renew::IfNeeded)?);
+    }
     try_all(&docker, &settings, &wanted)?;
     let map = wanted.iter().map(|(recipe, image)| (recipe.runner.to_owned(), image.clone()));
     tell_map(&map.collect::<Vec<_>>(), args.print)?;
@@ -52,7 +61,7 @@ pub fn up(args: &UpArgs) -> Result<u8, Failure> {
 fn wanted(runners: &[String], settings: &Settings) -> Result<Vec<(&'static Recipe, String)>, Failure> {
     let mapped = || settings.sandbox.images.keys().filter(|name| recipes::find(name).is_some());
     let names: Vec<&str> = if !runners.is_empty() {
-        runners.iter().map(String::as_str).filter(|name| *name != COLLECTOR).collect()
+        runners.iter().map(String::as_str).filter(|name| ![COLLECTOR, GATEWAY].contains(name)).collect()
     } else if mapped().next().is_some() {
         mapped().map(String::as_str).collect()
     } else {
@@ -75,9 +84,12 @@ fn build_all(
     settings: &Settings,
     wanted: &[(&'static Recipe, String)],
 ) -> Result<(), Failure> {
-    let collector = build::recipe(COLLECTOR)?;
+    let own = [
+        (build::recipe(COLLECTOR)?, settings.sandbox.collector.clone()),
+        (build::recipe(GATEWAY)?, GATEWAY_IMAGE.to_owned()),
+    ];
     let mut base: Option<Base> = None;
-    for (recipe, image) in std::iter::once(&(collector, settings.sandbox.collector.clone())).chain(wanted) {
+    for (recipe, image) in own.iter().chain(wanted) {
         let there = docker.image_id(image)?;
         let inputs = there.as_deref().map(|id| inputs_of(docker, id)).transpose()?;
         if let Some(None) = inputs {

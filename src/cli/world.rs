@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeSet,
     fs,
     io::{self, Read as _},
 };
@@ -10,6 +11,8 @@ use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 
 use crate::{
     config::{REPOSITORY_FILE, Settings},
+    docker::argv::Network,
+    egress::Host,
     plan::world::{ImageGap, PromptFault, RunnerFacts, World},
     record::FrozenPrompt,
     runners::Kind,
@@ -110,6 +113,12 @@ impl World for Files<'_> {
                 settings,
             }),
         }
+    }
+
+    fn allowed(&self, runner: &str) -> Option<BTreeSet<Host>> {
+        let sandbox = &self.settings.sandbox;
+        let runner = self.settings.registry.find(runner)?;
+        (sandbox.enabled && sandbox.network == Network::Allowlist).then(|| sandbox.hosts(runner))
     }
 
     fn contained(&self) -> bool {

@@ -9,7 +9,7 @@ use figment::{
     providers::{Env, Serialized},
 };
 
-use super::{REPOSITORY_FILE, Settings, SettingsError, check, map, registry};
+use super::{REPOSITORY_FILE, Settings, SettingsError, caps, check, map, registry};
 use crate::{docker::argv::Network, text};
 
 /// Where settings come from, beside the defaults and the process's `KEW_…` variables.
@@ -32,7 +32,7 @@ impl Layers {
     /// Merges and checks.
     pub fn load(&self) -> Result<Settings, SettingsError> {
         let mut figment = Figment::from(Serialized::defaults(Settings::default()));
-        let mut from_repository = Vec::new();
+        let (mut from_repository, mut allow_from_repository) = (Vec::new(), Vec::new());
         if let Some(path) = &self.user {
             figment = figment.merge(File { path, table: parsed(path)? });
         }
@@ -40,6 +40,7 @@ impl Layers {
             let table = parsed(path)?;
             refuse_openings(path, &table)?;
             from_repository = images_of(&table);
+            allow_from_repository = allow_of(&table);
             let before = network(&figment);
             figment = figment.merge(File { path, table });
             // What the user closed stays closed, whatever is usual.
@@ -55,7 +56,9 @@ impl Layers {
         let mut settings: Settings = figment.extract().map_err(|error| reword(&error))?;
         settings.registry = registry(&settings.runners)?;
         settings.from_repository = from_repository;
+        settings.allow_from_repository = allow_from_repository;
         check(&settings)?;
+        caps::measure(&settings.policy, &settings.allow_from_repository, &settings.from_repository)?;
         Ok(settings)
     }
 }
@@ -197,4 +200,11 @@ fn images_of(table: &toml::Table) -> Vec<String> {
         found.extend(lines(format!("toolchains.{name}.images."), toolchain.get("images")));
     }
     found
+}
+
+/// The hosts and groups of a settings file.
+fn allow_of(table: &toml::Table) -> Vec<String> {
+    let list = table.get("sandbox").and_then(|sandbox| sandbox.get("allow")).and_then(toml::Value::as_array);
+    let words = list.into_iter().flatten().filter_map(toml::Value::as_str);
+    words.map(|word| text::inert(word).into_owned()).collect()
 }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SettingsError;
+use super::{SettingsError, caps::Choice};
 use crate::{
     git::{
         collect::CollectLimits,
@@ -33,6 +33,14 @@ pub struct Policy {
     pub paths_max: u32,
     /// The largest pack that is taken out of a checkout.
     pub pack_max: Size,
+    /// Whether `sandbox.network = "open"` may be chosen at all: `allowed` (default) or `forbidden`.
+    pub network_open: Choice,
+    /// The hosts and groups that a repository's `sandbox.allow` may name; unset = any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_max: Option<Vec<String>>,
+    /// The images that a repository's file may map; `*` at the end stands for any rest; unset = any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images_max: Option<Vec<String>>,
 }
 
 impl Default for Policy {
@@ -46,6 +54,9 @@ impl Default for Policy {
             commits_max: usual.commits,
             paths_max: usual.paths,
             pack_max: Size::from_bytes(usual.pack_bytes),
+            network_open: Choice::Allowed,
+            allow_max: None,
+            images_max: None,
         }
     }
 }

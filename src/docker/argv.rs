@@ -12,6 +12,8 @@ use crate::{
 
 /// The network that `allowlist` joins.
 pub const ALLOWLIST_NETWORK: &str = "kew-allowlist";
+/// The gateway's address there; it is the containers' name server.
+pub const GATEWAY_ADDRESS: &str = "172.31.248.2";
 
 /// Where a container may connect to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -93,6 +95,8 @@ pub struct RunArgv<'a> {
     pub limits: &'a Limits,
     /// Network.
     pub network: Network,
+    /// The address that was leased on the allowlist network; without one the engine gives an address that may reach nothing.
+    pub address: Option<&'a str>,
     /// The checkout on the host: kew's own path, plain characters only.
     pub checkout: &'a str,
     /// Names of the resolved runner's credentials.
@@ -127,8 +131,13 @@ pub fn build_run_argv(run: &RunArgv<'_>) -> Vec<String> {
     argv.extend(["--ulimit".into(), format!("fsize={}", limits.file_size)]);
     argv.extend(["--log-driver", "none", "--network"].map(String::from));
     match run.network {
-        // Without a name server of its own a query could leave by the host's resolver, even from an internal network.
-        Network::Allowlist => argv.extend([ALLOWLIST_NETWORK, "--dns", "127.0.0.1"].map(String::from)),
+        // The gateway answers every name with its own address and asks nobody. Without a name server of its own a query
+        // could leave by the host's resolver, even from an internal network (CVE-2024-29018).
+        Network::Allowlist => {
+            argv.push(ALLOWLIST_NETWORK.into());
+            argv.extend(run.address.iter().flat_map(|address| ["--ip".to_owned(), (*address).to_owned()]));
+            argv.extend(["--dns", GATEWAY_ADDRESS].map(String::from));
+        }
         Network::Open => argv.push("bridge".into()),
         Network::None => argv.push("none".into()),
     }
@@ -174,6 +183,7 @@ mod tests {
             labels: &labels,
             limits: &limits,
             network: Network::Allowlist,
+            address: Some("172.31.249.9"),
             checkout: "/tmp/kew/r1/parser-2",
             credentials: &credentials,
             image: "sha256:abc",
@@ -220,8 +230,10 @@ mod tests {
         none
         --network
         kew-allowlist
+        --ip
+        172.31.249.9
         --dns
-        127.0.0.1
+        172.31.248.2
         -v
         /tmp/kew/r1/parser-2:/work
         -w
@@ -238,6 +250,7 @@ mod tests {
         assert!(
             open.windows(2).any(|pair| pair == ["--network", "bridge"])
                 && !open.contains(&"--dns".to_owned())
+                && !open.contains(&"--ip".to_owned())
         );
         let none = build_run_argv(&RunArgv { network: Network::None, credentials: &[], ..run });
         assert!(

@@ -103,7 +103,13 @@ impl Docker {
         if info.server_version.is_empty() {
             return Err(bad(info.server_errors.join("; ")));
         }
-        Ok(Engine { version: info.server_version, cpus: info.ncpu, time: info.system_time })
+        Ok(Engine {
+            version: info.server_version,
+            cpus: info.ncpu,
+            time: info.system_time,
+            rootless: info.security_options.iter().flatten().any(|option| option.contains("name=rootless")),
+            desktop: info.operating_system == "Docker Desktop",
+        })
     }
 
     /// Ids of all containers, running or not, that carry this label.
@@ -155,6 +161,10 @@ pub struct Engine {
     pub cpus: u32,
     /// Its clock, RFC 3339.
     pub time: String,
+    /// It runs without root's rights.
+    pub rootless: bool,
+    /// It runs in a virtual machine of Docker Desktop.
+    pub desktop: bool,
 }
 
 #[derive(serde::Deserialize)]
@@ -168,6 +178,10 @@ struct Info {
     ncpu: u32,
     #[serde(default)]
     system_time: String,
+    #[serde(default)]
+    security_options: Option<Vec<String>>,
+    #[serde(default)]
+    operating_system: String,
 }
 
 fn refused(args: &[&str], answer: &Answer) -> DockerError {

@@ -2,10 +2,13 @@
 //!
 //! What an image prints is text of others: whoever shows a check makes it inert.
 
+use std::collections::BTreeSet;
+
 use super::{
     argv::{ALLOWLIST_NETWORK, Network},
     client::{Docker, DockerError, Engine},
-    network::{NetworkError, check_allowlist},
+    gateway::{self, GatewayError},
+    network::NetworkError,
     trial::{Start, Trial, TrialError, complaint},
 };
 use crate::contract::{AGENT_HOME, AGENT_UID, PROMPT_MOUNT_PATH};
@@ -78,21 +81,18 @@ pub fn network(docker: &Docker, network: Network) -> Check {
             "open: containers have full network access",
             "set `sandbox.network` to `allowlist` unless an agent must get out",
         ),
-        Network::Allowlist => match check_allowlist(docker) {
-            Ok(()) => Check::ok("network", format!("{ALLOWLIST_NETWORK} is kew's own and internal")),
-            Err(error @ NetworkError::Absent) => {
-                Check::fail("network", error.to_string(), "`kew sandbox up` makes it")
+        Network::Allowlist => match gateway::ready(docker, &BTreeSet::new()) {
+            Ok(_) => {
+                Check::ok("network", format!("{ALLOWLIST_NETWORK} is kew's own, and its gateway answers"))
             }
-            Err(error @ NetworkError::Foreign(_)) => Check::fail(
-                "network",
-                error.to_string(),
-                format!(
-                    "see what uses it, then `docker network rm {ALLOWLIST_NETWORK}` and `kew sandbox up`"
-                ),
-            ),
-            Err(NetworkError::Docker(error)) => {
+            Err(GatewayError::Docker(error) | GatewayError::Network(NetworkError::Docker(error))) => {
                 Check::fail("network", error.to_string(), "see `docker network ls`")
             }
+            Err(error) => Check::fail(
+                "network",
+                error.to_string(),
+                "`kew sandbox network up` makes it, `kew sandbox network status` says more",
+            ),
         },
     }
 }

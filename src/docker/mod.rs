@@ -8,6 +8,7 @@ pub mod client;
 pub mod context;
 pub mod doctor;
 pub mod events;
+pub mod gateway;
 pub mod network;
 pub mod recipes;
 pub mod sealed;

@@ -51,7 +51,20 @@ macro_rules! agent {
 }
 
 /// Every image that kew knows how to build.
-pub const RECIPES: [Recipe; 6] = [
+pub const RECIPES: [Recipe; 7] = [
+    Recipe {
+        runner: "gateway",
+        dockerfile: "gateway.Dockerfile",
+        files: &[
+            file!("gateway.Dockerfile"),
+            file!("gateway-install.sh"),
+            file!("gateway-entrypoint.sh"),
+            file!("gateway-control.pl"),
+            file!("gateway-firewall.sh"),
+            file!("image.sh"),
+            file!("entrypoint-lib.sh"),
+        ],
+    },
     Recipe {
         runner: "collector",
         dockerfile: "collector.Dockerfile",

@@ -28,6 +28,8 @@ pub struct Trial<'a> {
     pub limits: &'a Limits,
     /// The network of a node.
     pub network: Network,
+    /// The address that was leased on the allowlist network, if one was.
+    pub address: Option<&'a str>,
     /// The image's id.
     pub image: &'a str,
     /// Where the folder is made; the engine must see it under the same path.
@@ -93,6 +95,7 @@ impl Trial<'_> {
             labels: &labels,
             limits: self.limits,
             network: self.network,
+            address: self.address,
             checkout: work.as_str(),
             credentials: &[],
             image: self.image,
@@ -106,10 +109,9 @@ impl Trial<'_> {
     }
 }
 
-/// What a container said on stderr, without the client's word on kew's own `--dns`.
+/// What a container said on stderr, in one line.
 pub fn complaint(answer: &Answer) -> String {
-    let said = answer.stderr.lines().filter(|line| !line.starts_with("WARNING: Localhost DNS"));
-    said.collect::<Vec<_>>().join("; ")
+    answer.stderr.lines().collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -124,6 +126,7 @@ mod tests {
             docker: &docker,
             limits: &limits,
             network: Network::None,
+            address: None,
             image: "sha256:1",
             parent: Utf8Path::new("/tmp"),
         };

@@ -3,6 +3,7 @@
 //! It goes on after each problem and never tells the same trouble twice: a value that is already known to be bad is not
 //! asked about again. After an error of syntax only the text itself is judged, since parts of it may be missing.
 
+mod allow;
 mod artifacts;
 mod caps;
 mod findings;
@@ -151,6 +152,7 @@ impl<'p> Checker<'p> {
         let (retries, rework) = (self.retries(raw), self.rework(ix, entry, links));
         let verdict = self.verdict(entry, work.as_ref().map(|work| work.agent));
         let commits = self.commits(raw, reviewer, work.as_ref().map(|work| work.agent));
+        let allow = self.allow(entry, work.as_ref().map(|work| work.runner.as_str()));
         let work = work?;
         let (prompt, prompt_file) = prompt?;
         Some(Node {
@@ -170,6 +172,7 @@ impl<'p> Checker<'p> {
             retries,
             rework,
             network_none: setting(&raw.network, &self.defaults.network).is_some(),
+            allow,
             brief: setting(&raw.brief, &self.defaults.brief).is_none_or(|brief| brief.at.value),
             artifacts,
             artifacts_optional: setting(&raw.artifacts_optional, &self.defaults.artifacts_optional)

@@ -98,6 +98,8 @@ codes! {
     E0607 ModelOnJob "A model is set on a runner that takes none."
     E0608 UnroutableModel "A runner cannot route its model."
     E0609 OnlyContained "A node asks for what only a container gives, and the settings run agents as host processes."
+    E0611 BadHost "A list of hosts holds what is none."
+    E0612 HostNotAllowed "A node asks for a host that the settings do not allow."
     E0701 CapMissing "A node has no budget of its own, but its runner tells its cost only at its end."
     E0702 CapTooLarge "A node's budget is larger than that of the whole run."
     E0703 Unmetered "A run has a budget, but nobody knows what one of its runners costs."

@@ -148,6 +148,9 @@ node_tables! {
         rework: Int,
         /// `none` cuts the node off from every network. A node may only narrow what the settings allow.
         network: Choice<Network>,
+        /// Hosts (and groups of them) that the node narrows its network to, as in `sandbox.allow` of the settings; what its
+        /// runner cannot do without is added by itself. A node may only name what the settings allow.
+        allow: List,
         /// Whether kew adds to the prompt what a coder must know about its checkout. Default: true.
         brief: bool,
         /// Which files of the checkout are kept beside the log, whether the node passes or fails, as in `coverage/**`: patterns

@@ -8,7 +8,10 @@ use std::time::Duration;
 use camino::Utf8PathBuf;
 
 use super::pattern::Pattern;
-use crate::name::{EpicName, NodeId};
+use crate::{
+    egress::Host,
+    name::{EpicName, NodeId},
+};
 
 /// Index of a node in [`Plan::nodes`].
 pub type NodeIx = usize;
@@ -81,6 +84,8 @@ pub struct Node {
     pub rework: u32,
     /// The node narrows its network to nothing.
     pub network_none: bool,
+    /// The node narrows its network to these hosts and those that its runner cannot do without.
+    pub allow: Option<Vec<Host>>,
     /// Whether the coder's brief is added.
     pub brief: bool,
     /// What is kept of the checkout beside the log.

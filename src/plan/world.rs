@@ -3,7 +3,11 @@
 //! A port, so that the check itself stays pure: it is the same in a dry run, in a test and in a browser. Answers must not
 //! change during one check; each question is asked at most once.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
+
+use crate::egress::Host;
 
 /// Answers for the check of one plan.
 pub trait World {
@@ -18,6 +22,11 @@ pub trait World {
 
     /// Whether the settings have an image for the runner, in the toolchain if one is named.
     fn image(&self, runner: &str, toolchain: Option<&str>) -> Result<(), ImageGap>;
+
+    /// The hosts that a runner's containers may reach; `None` = the settings hold no list against which one could be measured.
+    fn allowed(&self, _runner: &str) -> Option<BTreeSet<Host>> {
+        None
+    }
 
     /// Whether nodes run in containers; else they are processes of the host.
     fn contained(&self) -> bool {

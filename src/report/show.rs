@@ -10,6 +10,7 @@ use super::{
     summary::{kept_work, node_ref},
 };
 use crate::{
+    egress,
     name::CommitId,
     record::{AttemptEnd, NodeStart, Publication, PublicationState, VerdictRow},
     store::{AttemptDetail, AttemptFiles, NodeDetail, RunDetail},
@@ -106,6 +107,11 @@ fn attempt_lines(attempt: &AttemptDetail, state_dir: &Utf8Path) -> Vec<String> {
             lines.push(format!("{head}: {} in {}", inert(&end.outcome), duration(end.ended - start.started)));
             lines.extend(end_lines(end).into_iter().map(|line| format!("  {line}")));
         }
+    }
+    if !attempt.refused.is_empty() {
+        lines.push(format!("  {}", field("refused", &egress::told(&attempt.refused))));
+        let add = egress::advice(&attempt.refused);
+        lines.extend(add.map(|add| format!("  {}", field("to allow", &format!("{add} under [sandbox]")))));
     }
     lines.extend(kept_lines(attempt).into_iter().map(|line| format!("  {line}")));
     lines.push(format!("  {}", field("log", AttemptFiles::new(state_dir, &start.key).stdout().as_str())));

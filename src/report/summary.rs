@@ -11,6 +11,7 @@ use super::{
     table::{Align, Table},
 };
 use crate::{
+    egress::{self, Refused},
     name::{AttemptKey, CommitId, EpicName, NodeId, RunId},
     plan::spec::Commits,
     record::{Millis, NodeState},
@@ -72,6 +73,8 @@ pub struct SummaryRow {
     pub log: Option<Utf8PathBuf>,
     /// Nodes that it waits for.
     pub waits_for: Vec<NodeId>,
+    /// Hosts that its last attempt asked for in vain.
+    pub refused: Vec<Refused>,
 }
 
 /// The ref that keeps an attempt's commits.
@@ -130,6 +133,7 @@ fn row(node: &NodeDetail, expected: Commits, state_dir: &Utf8Path) -> SummaryRow
         artifacts: last.map_or(0, |last| last.kept.artifacts.len()),
         log: last.map(|last| AttemptFiles::new(state_dir, &last.start.key).stdout()),
         waits_for: Vec::new(),
+        refused: last.map(|last| last.refused.clone()).unwrap_or_default(),
     }
 }
 
@@ -144,6 +148,7 @@ pub fn summary(head: &SummaryHead, rows: &[SummaryRow]) -> String {
     };
     section(switches(rows));
     section(rows.iter().filter(|row| row.state != NodeState::Passed).flat_map(stopped).collect());
+    section(refused(rows));
     section(artifacts(head, rows));
     section(vec![closing(head, rows)]);
     lines.iter().map(|line| format!("{}\n", defanged(line))).collect()
@@ -245,6 +250,23 @@ fn stopped(row: &SummaryRow) -> Vec<String> {
     }
     lines.extend(row.kept.as_ref().map(|kept| format!("  kept: {kept}")));
     lines.extend(row.log.as_ref().map(|log| format!("  log: {}", inert(log.as_str()))));
+    lines
+}
+
+/// What each node asked for in vain, and the line that would let all of it through.
+fn refused(rows: &[SummaryRow]) -> Vec<String> {
+    let asking = || rows.iter().filter(|row| !row.refused.is_empty());
+    let mut lines: Vec<String> = asking()
+        .map(|row| {
+            let told = egress::told(&row.refused);
+            format!("{}: its network refused {}", row.node, cut(&inert(&told), REASON))
+        })
+        .collect();
+    let all: Vec<Refused> = asking().flat_map(|row| row.refused.iter().cloned()).collect();
+    lines.extend(
+        egress::advice(&all)
+            .map(|add| format!("  to let them through: {} under [sandbox] in the settings", inert(&add))),
+    );
     lines
 }
 

@@ -2,6 +2,7 @@
 
 use super::figures::{NOT_BILLED_LONG, duration, tokens, usd_split};
 use crate::{
+    egress,
     event::{RunEvent, Stamped},
     name::NodeId,
     record::NodeState,
@@ -40,6 +41,16 @@ pub fn told(event: &Stamped) -> Option<String> {
             let model = model.as_deref().map(|model| format!(", {}", inert(model))).unwrap_or_default();
             let again = if *attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
             format!("{node}: started ({}{model}{again})", inert(runner))
+        }
+        RunEvent::NodeRefused { node, attempt: _, hosts, add } => {
+            let add = add
+                .as_deref()
+                .map(|add| format!("; to let them through: `{}` under `[sandbox]`", inert(add)));
+            format!(
+                "{node}: asked for what its network refuses: {}{}",
+                quoted(&egress::told(hosts)),
+                add.unwrap_or_default()
+            )
         }
         RunEvent::NodeEnded { .. } => ended(&event.event)?,
         RunEvent::Verdict { node, subject, verdict, summary } => {

@@ -31,6 +31,7 @@ use crate::{
         client::{Docker, DockerError},
         events::Events,
     },
+    egress::Dealings,
     git::{
         access::Access,
         artifacts::ArtifactLimits,
@@ -128,6 +129,7 @@ impl Executor for Engine {
             before,
             landed: None,
             control,
+            egress: Dealings::default(),
         }))
     }
 

@@ -260,6 +260,7 @@ impl Driver<'_> {
                 container_args: setup.runner.container_args(node.model.as_deref()),
                 credentials: setup.credentials.clone(),
                 network: setup.network,
+                allow: setup.allow.clone(),
                 limits: self.run.limits.clone(),
                 epic: self.run.plan.epic.name.clone(),
                 commits: node.commits,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     docker::argv::{Limits, Network},
+    egress::{Dealings, Host},
     lines::Line,
     name::{AttemptKey, CommitId, EnvName, EpicName, NodeId},
     outcome::{EngineEnd, Work},
@@ -33,6 +34,8 @@ pub struct NodeSpec {
     pub credentials: Vec<EnvName>,
     /// Where it may connect to.
     pub network: Network,
+    /// On the allowlist network: the hosts that it may reach.
+    pub allow: Vec<Host>,
     /// Its bounds.
     pub limits: Limits,
     /// The epic: its name is part of the branch's.
@@ -215,6 +218,11 @@ pub trait Attempt: Send {
 
     /// Runs the container to its end; it is known to be gone when this returns.
     fn run(&mut self, prompt: &str, sink: std::sync::Arc<dyn Sink>) -> Result<EngineEnd, Trouble>;
+
+    /// What it asked its network's gateway for, once it ran; asked for once.
+    fn egress(&mut self) -> Dealings {
+        Dealings::default()
+    }
 
     /// Brings the commits home.
     fn collect(&mut self) -> Result<Collected, Trouble>;

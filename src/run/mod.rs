@@ -26,6 +26,7 @@ pub use self::driver::drive;
 use self::{dispatcher::Status, ledger::LedgerError, past::Past, publisher::Going};
 use crate::{
     docker::argv::{Limits, Network},
+    egress::Host,
     name::{CommitId, EnvName, RunId},
     plan::{
         dag::Dag,
@@ -50,6 +51,8 @@ pub struct NodeSetup {
     pub bills: String,
     /// Where it may connect to.
     pub network: Network,
+    /// On the allowlist network: the hosts that it may reach.
+    pub allow: Vec<Host>,
     /// How long it may say nothing.
     pub idle: Option<Duration>,
     /// How many steps it may take.

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::argv::Network,
+    egress::{self, Dealings, Host},
     name::{CommitId, NodeId},
     outcome::{EngineEnd, Kind, Outcome, StopCause, judge_end, judge_work},
     plan::spec::{Commits, NodeIx, VerdictBy},
@@ -149,12 +150,37 @@ pub struct Report {
     pub warnings: Vec<String>,
     /// The folder with its files.
     pub files: Option<String>,
+    /// What it asked its network's gateway for.
+    pub egress: Dealings,
 }
 
 impl Report {
     /// US dollars, zero where the runner is free.
     pub fn cost_usd(&self) -> Option<f64> {
         if self.free { Some(0.0) } else { self.account.cost_usd() }
+    }
+
+    /// A failed node whose last request was refused says that first; so does one that the gateway left alone.
+    fn tell_egress(&mut self, network: Network, allow: &[Host]) {
+        let unreached =
+            network == Network::Allowlist && self.ran && !self.egress.reached && !allow.is_empty();
+        let trouble = self.egress.trouble.take().or_else(|| {
+            unreached.then(|| {
+                "the gateway never heard of it; `kew sandbox network status` tells whether it can be reached".to_owned()
+            })
+        });
+        let refused = egress::first_words(&self.egress.refused);
+        let told: Vec<String> = [trouble.clone(), refused].into_iter().flatten().collect();
+        if told.is_empty() {
+            return;
+        }
+        // Of a node that passed, or that was stopped, it explains nothing.
+        if matches!(self.outcome.kind, Kind::Passed | Kind::Cancelled | Kind::Held) {
+            self.warnings.extend(trouble.filter(|_| self.outcome.kind == Kind::Passed && !unreached));
+            return;
+        }
+        let reason = self.outcome.reason.take();
+        self.outcome.reason = Some(told.into_iter().chain(reason).collect::<Vec<_>>().join("; "));
     }
 
     /// Who says so. What a stopped agent had told so far is at least what it spent.
@@ -193,6 +219,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
         kept_ref: None,
         warnings: Vec::new(),
         files: None,
+        egress: Dealings::default(),
     };
     // A bug in one node must not hang the run: whatever happens, a report is sent.
     let lived = panic::catch_unwind(AssertUnwindSafe(|| steps(executor, shelf, &job, tell, &mut report)));
@@ -209,6 +236,7 @@ pub fn live(executor: &dyn Executor, shelf: &dyn Shelf, job: Job, tell: &Sender<
     {
         report.outcome = Outcome::new(Kind::Cancelled, "asked to stop");
     }
+    report.tell_egress(job.spec.network, &job.spec.allow);
     mask_report(&mut report, &shelf.mask());
     freed();
     // The loop ends only after every report: if it is gone, so is the run.
@@ -235,6 +263,7 @@ fn steps(
     let listener = Arc::new(Listener::new(job, tell, &mut *files, shelf.mask())?);
     let sink: Arc<dyn Sink> = listener.clone();
     let end = attempt.run(&prompt, sink);
+    report.egress = attempt.egress();
     let _ = tell.blocking_send(Told::Ran(job.node));
     report.ran =
         listener.began() && end.as_ref().map_or(true, |end| end.started || end.lost || end.exit != Some(125));

@@ -1,6 +1,7 @@
 //! What the database answers: runs, nodes and attempts as they stand. Values only; written rows are in [`crate::record`].
 
 use crate::{
+    egress::Refused,
     name::{AttemptKey, NodeId, RunId},
     record::{
         AttemptEnd, AttemptStart, Kept, Millis, NodeStart, NodeState, Publication, RunEnd, RunStart,
@@ -191,6 +192,8 @@ pub struct AttemptDetail {
     pub end: Option<AttemptEnd>,
     /// Its verdict, if it was a reviewer's and one was read.
     pub verdict: Option<VerdictRow>,
+    /// Hosts that it asked for in vain.
+    pub refused: Vec<Refused>,
     /// What is kept of it beside its result.
     pub kept: Kept,
 }

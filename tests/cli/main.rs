@@ -6,6 +6,7 @@ mod base;
 mod check;
 mod credentials;
 mod dry_run;
+mod egress;
 mod history;
 mod host;
 mod places;

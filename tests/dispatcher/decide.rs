@@ -57,6 +57,7 @@ pub fn report(node: usize, outcome: Outcome) -> Box<Report> {
         kept_ref: None,
         warnings: Vec::new(),
         files: None,
+        egress: Default::default(),
     })
 }
 

@@ -219,6 +219,7 @@ impl Rig {
             credentials: Vec::new(),
             bills: self.bills.get(&node.id).unwrap_or(&node.runner).clone(),
             network: if node.network_none { Network::None } else { Network::Allowlist },
+            allow: Vec::new(),
             idle: None,
             step_cap: None,
         };

@@ -89,7 +89,9 @@ impl Rig {
         let mut command = Command::new(binary);
         command.env_clear().current_dir(&self.repo).stdin(Stdio::null());
         command.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", &self.root);
-        command.env("XDG_CONFIG_HOME", self.root.join("config")).envs(&self.env);
+        command.env("XDG_CONFIG_HOME", self.root.join("config"));
+        // The tests' own docker commands ask this engine too.
+        command.envs(std::env::var_os("DOCKER_HOST").map(|host| ("DOCKER_HOST", host))).envs(&self.env);
         command.args(args);
         command
     }

@@ -45,7 +45,7 @@ fn docker_up_makes_a_new_machine_ready_and_is_safe_to_repeat() {
     for line in [
         format!("image {shell}:latest: built"),
         format!("image {collector}:latest: built"),
-        "network kew-allowlist: there".to_owned(),
+        "network kew-allowlist: up to date".to_owned(),
         "smoke shell: ok".to_owned(),
         "ok   shell: empty prompt: refused with exit status 64".to_owned(),
     ] {

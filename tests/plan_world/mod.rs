@@ -1,6 +1,9 @@
 //! A world of plain values for tests of the check: five runners, one toolchain, a few prompt files. No file is read.
 
+use std::collections::BTreeSet;
+
 use camino::{Utf8Path, Utf8PathBuf};
+use kew::egress::{self, Host};
 use kew::plan::world::{ImageGap, Metering, PromptFault, RunnerFacts, World};
 
 /// `hermes` has no image and an unknown cost, `lemonade` is refused, `rust` is the only toolchain and has images for `shell` and `claude-code`.
@@ -54,6 +57,11 @@ impl World for TestWorld {
                 Err(ImageGap::UnknownToolchain { known: vec!["rust".into()], settings: settings() })
             }
         }
+    }
+
+    fn allowed(&self, runner: &str) -> Option<BTreeSet<Host>> {
+        let own = if runner == "claude-code" { "api.anthropic.com" } else { "openrouter.ai" };
+        Some(egress::hosts([own, "rust", "npm.acme.example:8443"]).unwrap())
     }
 
     fn prompt_file(&self, path: &Utf8Path) -> Result<(String, Utf8PathBuf), PromptFault> {

@@ -78,7 +78,7 @@ fn attempt(
         cost_source: source(cost_usd),
         summary: Some(HOSTILE.into()),
     };
-    AttemptDetail { start, end: Some(end), verdict: None, kept: Kept::default() }
+    AttemptDetail { start, end: Some(end), verdict: None, kept: Kept::default(), refused: Vec::new() }
 }
 
 fn detail(id: &str, state: NodeState, reason: Option<&str>, attempts: Vec<AttemptDetail>) -> NodeDetail {
@@ -234,6 +234,7 @@ fn columns_line_up_by_how_wide_they_are_shown() {
         artifacts: 0,
         log: None,
         waits_for: vec![],
+        refused: Vec::new(),
     };
     let head = SummaryHead {
         run: run_id(),

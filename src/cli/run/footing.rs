@@ -11,7 +11,7 @@ use super::{
     leftovers::{Cleaner, leftovers_of, reap},
 };
 use crate::{
-    cli::preflight,
+    cli::{network, preflight},
     docker::{argv::Labels, client::Docker, events::Events},
     error::Failure,
     git::access::Access,
@@ -51,6 +51,7 @@ impl Ready {
             Some(_) => preflight::check_images(docker, &self.resolved, &self.active)?,
         }
         let collector = preflight::collector_id(docker, &self.settings)?;
+        self.warnings.extend(network::ready(docker, &self.resolved, &self.active)?);
         let cleaner =
             Cleaner { docker: docker.clone(), labels: labels.clone(), collector: collector.clone() };
         let checkouts = self.settings.sandbox.checkout_dir.as_deref();

@@ -61,6 +61,8 @@ impl<'p> Checker<'p> {
             let toolchain = toolchain.as_ref().map(|toolchain| toolchain.at.span);
             self.only_contained(entry, "`network = \"none\"`", network);
             self.only_contained(entry, "`toolchain`", toolchain);
+            let allow = setting(&raw.allow, &defaults.allow).map(|allow| allow.at.span);
+            self.only_contained(entry, "`allow`", allow);
         } else if facts.refused.is_none() {
             self.image(entry, &runner, toolchain.as_ref());
         }

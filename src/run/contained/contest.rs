@@ -15,10 +15,12 @@ use super::{Contained, Control, disk, lock, of_collect, of_docker, of_git};
 use crate::{
     contract::SIDECAR_FILENAME,
     docker::{
-        argv::{RunArgv, build_run_argv},
+        argv::{Network, RunArgv, build_run_argv},
         events::Seen,
+        gateway::lease,
         sealed::{Access as SealedAccess, Sealed, run_sealed},
     },
+    egress::Dealings,
     git::{
         beneath::{ReadFault, read_beneath},
         collect::{self, CollectFault, Held},
@@ -59,6 +61,8 @@ pub(super) struct Contest {
     /// The head that came home.
     pub landed: Option<CommitId>,
     pub control: Arc<Control>,
+    /// What it asked the gateway for, once it is over.
+    pub egress: Dealings,
 }
 
 impl Drop for Contest {
@@ -82,7 +86,7 @@ impl Attempt for Contest {
         written
             .map_err(|error| Trouble::Infrastructure(format!("the prompt could not be written: {error}")))?;
         let end = match &self.shared.host {
-            None => self.contain(sink),
+            None => self.on_its_network(sink),
             Some(host) => host.run(&self.shared, &self.spec, &self.folder, &self.control, sink),
         };
         // Whatever happened: the file is kew's and must not stay. The agent may have removed it, or put something in its place.
@@ -99,6 +103,10 @@ impl Attempt for Contest {
             })?,
         }
         Ok(end)
+    }
+
+    fn egress(&mut self) -> Dealings {
+        std::mem::take(&mut self.egress)
     }
 
     fn collect(&mut self) -> Result<Collected, Trouble> {
@@ -175,6 +183,22 @@ fn of_read(fault: ReadFault) -> SidecarFault {
 }
 
 impl Contest {
+    /// On the allowlist network a container has an address of its own, and what it may reach belongs to that: the gateway
+    /// confirms it before the start, and it ends when the container is gone.
+    fn on_its_network(&mut self, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
+        if self.spec.network != Network::Allowlist {
+            return self.contain(sink, None);
+        }
+        let docker = &self.shared.docker;
+        self.shared.go_on(&self.control)?;
+        let lease = lease::take(docker, &self.spec.container, &self.spec.allow).map_err(|error| {
+            Trouble::Infrastructure(format!("{error}; `kew sandbox network status` says more"))
+        })?;
+        let end = self.contain(sink, Some(&lease.address));
+        self.egress = lease::give_back(docker, &lease);
+        end
+    }
+
     /// Of what is held, brings home what can be looked at, and says where it is.
     fn keep_held(&mut self, quarantine: &Utf8Path, fault: CollectFault) -> Trouble {
         let CollectFault::Held { keep: Some(head), .. } = &fault else { return of_collect(fault) };
@@ -197,7 +221,7 @@ impl Contest {
     }
 
     /// Starts the container, streams it, and returns when it is known to be gone.
-    fn contain(&self, sink: Arc<dyn Sink>) -> Result<EngineEnd, Trouble> {
+    fn contain(&self, sink: Arc<dyn Sink>, address: Option<&str>) -> Result<EngineEnd, Trouble> {
         let (shared, name) = (&self.shared, &self.spec.container);
         shared.go_on(&self.control)?;
         let argv = build_run_argv(&RunArgv {
@@ -205,6 +229,7 @@ impl Contest {
             labels: &shared.labels_of(&self.spec.key),
             limits: &self.spec.limits,
             network: self.spec.network,
+            address,
             checkout: self.folder.as_str(),
             credentials: &self.spec.credentials,
             image: &self.spec.image_id,
@@ -233,8 +258,7 @@ impl Contest {
                 }
             }),
             Box::new(move |line: Option<Line<'_>>| {
-                // What the client says of kew's own `--dns` is no word of the agent's.
-                if let Some(line) = line.filter(|line| !line.bytes.starts_with(b"WARNING: Localhost DNS")) {
+                if let Some(line) = line {
                     err.stderr(line);
                     let text = String::from_utf8_lossy(line.bytes);
                     // The client's own words come last and are short; the image's are in the log, masked.

@@ -4,6 +4,7 @@
 
 use super::{Action, Dispatcher, Now};
 use crate::{
+    egress,
     event::RunEvent,
     outcome::{Kind, Outcome},
     plan::spec::NodeIx,
@@ -25,6 +26,14 @@ impl Dispatcher<'_> {
         let id = self.plan.nodes[node].id.clone();
         for warning in &report.warnings {
             follow.push(Action::Tell(RunEvent::Warning { message: format!("`{id}`: {warning}") }));
+        }
+        if !report.egress.refused.is_empty() {
+            follow.push(Action::Tell(RunEvent::NodeRefused {
+                node: id.clone(),
+                attempt: report.attempt,
+                hosts: report.egress.refused.clone(),
+                add: egress::advice(&report.egress.refused),
+            }));
         }
         follow.push(Action::Tell(RunEvent::NodeEnded {
             node: id.clone(),

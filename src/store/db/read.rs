@@ -4,7 +4,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{Store, StoreError, error::Doing as _, kept, last_attempt, schema::number};
 use crate::{
-    event::Stamped,
+    egress::Refused,
+    event::{RunEvent, Stamped},
     name::{AttemptKey, BadName, CommitId, EpicName, NodeId, RunId},
     record::{AttemptEnd, AttemptStart, FrozenPrompt, NodeStart, NodeState, RunEnd, RunStart, VerdictRow},
     store::rows::{AttemptDetail, NodeDetail, RunDetail, RunSummary, StateCounts},
@@ -100,12 +101,20 @@ impl Store {
         let (starts, mut nodes): (Vec<_>, Vec<_>) =
             collect(&read, doing, nodes, [id.as_str()], node)?.into_iter().unzip();
         start.nodes = starts;
+        let refused = refused(&read, &id)?;
         let prompts = "SELECT asked, path, text FROM prompts WHERE run = ?1 ORDER BY asked";
         start.prompts = collect(&read, doing, prompts, [id.as_str()], |row| {
             Ok(FrozenPrompt { asked: row.get("asked")?, path: row.get("path")?, text: row.get("text")? })
         })?;
         for detail in &mut nodes {
             detail.attempts = attempts(&read, &id, &detail.node)?;
+            for attempt in &mut detail.attempts {
+                let of = |(node, number, _): &&(NodeId, u32, Vec<Refused>)| {
+                    *node == detail.node && *number == attempt.start.key.attempt
+                };
+                attempt.refused =
+                    refused.iter().find(of).map(|(.., hosts)| hosts.clone()).unwrap_or_default();
+            }
         }
         let publications = self.publications(&id)?;
         Ok(RunDetail { start, end, nodes, publications })
@@ -142,6 +151,19 @@ impl Store {
     }
 }
 
+/// What the attempts of a run asked for in vain, as its events tell.
+fn refused(read: &Connection, run: &RunId) -> Result<Vec<(NodeId, u32, Vec<Refused>)>, StoreError> {
+    let sql = "SELECT json FROM events WHERE run = ?1 AND instr(json, '\"node-refused\"') > 0 ORDER BY seq";
+    let lines =
+        collect(read, "cannot read the events", sql, [run.as_str()], |row| row.get::<_, String>("json"))?;
+    // A line that cannot be read was written by another kew, and is only shown.
+    let told = lines.iter().filter_map(|line| match serde_json::from_str::<Stamped>(line).ok()?.event {
+        RunEvent::NodeRefused { node, attempt, hosts, .. } => Some((node, attempt, hosts)),
+        _ => None,
+    });
+    Ok(told.collect())
+}
+
 fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<AttemptDetail>, StoreError> {
     let sql = "SELECT * FROM attempts LEFT JOIN
                  (SELECT run AS v_run, node AS v_node, attempt AS v_attempt, subject, commit_id, verdict,
@@ -155,6 +177,7 @@ fn attempts(read: &Connection, run: &RunId, node: &NodeId) -> Result<Vec<Attempt
             start: attempt_start(row, &key)?,
             end: attempt_end(row, &key)?,
             verdict: verdict(row, &key)?,
+            refused: Vec::new(),
             kept: kept.remove(&key.attempt).unwrap_or_default(),
         })
     })

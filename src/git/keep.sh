@@ -15,19 +15,34 @@ fail() {
     echo "kew-collect: $2" >&2
     exit "$1"
 }
+# Seconds, then a git command. Where something may block (below), all of them together get what is left of a few seconds.
+until='' why=''
 within() {
     seconds=$1
     shift
+    if [ -n "$until" ]; then
+        left=$((until - $(date +%s)))
+        [ $left -ge 1 ] || left=1
+        [ $left -ge "$seconds" ] || seconds=$left
+    fi
     timeout -k 2 "$seconds" git "$@"
 }
 check_time() {
-    case $1 in 124 | 137) fail 12 "git took too long" ;; esac
+    case $1 in 124 | 137) fail 12 "git took too long$why" ;; esac
 }
 
 theirs=$root/.git
 refs=${7:-$theirs}
 [ -d "$theirs" ] && [ ! -L "$theirs" ] && [ -d "$theirs/objects" ] && [ ! -L "$theirs/objects" ] ||
     fail 10 "the checkout is not a repository any more"
+
+# Git opens many files by name; a pipe or a device among them would keep it waiting.
+blocking=$(timeout -k 2 30 find "$root" \( -xtype p -o -xtype c ! -lname /dev/null -o -xtype b \) -print -quit 2>/dev/null)
+status=$?
+if [ -n "$blocking" ] || [ $status -eq 124 ] || [ $status -eq 137 ]; then
+    until=$(($(date +%s) + 8))
+    [ -z "$blocking" ] || why=", and the checkout has a pipe or a device in it"
+fi
 
 own=$(mktemp -d) || fail 13 "there is no room to work in"
 trap 'cd / && rm -rf "$own"' EXIT

@@ -51,7 +51,11 @@ fn docker_a_rewritten_input_is_held() {
     ran.expect(3);
     assert!(ran.outcome("a").starts_with("held: history rewritten: "), "{}", ran.outcome("a"));
     let refs = git(&rig.repo, &["for-each-ref", "--format=%(refname)", "refs/kew/"]);
-    assert!(!refs.contains("/nodes/"), "{refs}");
+    assert!(!refs.lines().any(|name| name.ends_with("/nodes/a/1")), "{refs}");
+    assert!(
+        refs.contains("/held/a/1") && refs.contains("/nodes/a/1-wip"),
+        "what it did can be looked at: {refs}"
+    );
 }
 
 #[test]

@@ -231,6 +231,25 @@ fn many_files_are_kept() {
 }
 
 #[test]
+fn a_pipe_among_the_objects_ends_it_soon_with_the_reason() {
+    let world = World::new();
+    let (kew, base, work) = start(&world);
+    fs::write(work.join("new"), "new\n").unwrap();
+    git(&work, &["add", "new"]);
+    git(&work, &["commit", "-qm", "new"]);
+    let blob = git(&work, &["rev-parse", "HEAD:new"]);
+    let object = work.join(format!(".git/objects/{}/{}", &blob[..2], &blob[2..]));
+    fs::remove_file(&object).unwrap();
+    assert!(Command::new("mkfifo").arg(&object).status().unwrap().success());
+    match keep_within(&kew, &work, &base, &keep::limits(&CollectLimits::default())) {
+        Err(CollectFault::Held { sentence, .. }) => {
+            assert!(sentence.contains("a pipe or a device"), "{sentence}")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_private_commit_of_the_user_cannot_be_smuggled_in() {
     let world = World::new();
     let user = world.user();

@@ -19,7 +19,7 @@ use super::{
 use crate::name::CommitId;
 
 /// The script, for `/bin/sh -c`. It needs git, and timeout and head of coreutils or busybox.
-pub const SCRIPT: &str = include_str!("collect.sh");
+pub const SCRIPT: &str = concat!(include_str!("calm.sh"), include_str!("collect.sh"));
 
 /// What is taken at most.
 #[derive(Debug, Clone)]

@@ -7,57 +7,8 @@
 #
 # Exit: 0 done, 10 not a repository, 11 HEAD names no commit, 12 took too long, 13 not packable, 14 larger than MAX_BYTES,
 # 15 called wrongly.
-set -uf
 input=${1:?} branch=${2:?} max=${3:-536870912} root=${4:-/work}
-
-export LC_ALL=C GIT_DIR="${5:-$root/.git}" GIT_WORK_TREE="$root"
-export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=
-export GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_OPTIONAL_LOCKS=0
-pairs=0
-setting() {
-    export "GIT_CONFIG_KEY_$pairs=$1" "GIT_CONFIG_VALUE_$pairs=$2"
-    pairs=$((pairs + 1))
-    export GIT_CONFIG_COUNT=$pairs
-}
-setting safe.directory '*'
-setting core.fsmonitor false
-setting core.hooksPath /dev/null
-setting core.attributesFile /dev/null
-setting core.excludesFile /dev/null
-setting core.commitGraph false
-setting core.multiPackIndex false
-setting core.quotePath true
-setting core.untrackedCache false
-setting submodule.recurse false
-setting gc.auto 0
-# What is packed must be exactly what `rev-list --objects HEAD --not INPUT` lists on the other side.
-setting pack.useSparse false
-setting pack.useBitmaps false
-setting pack.threads 1
-setting pack.window 10
-setting pack.depth 50
-setting pack.packSizeLimit 0
-
-fail() {
-    echo "kew-collect: $2" >&2
-    exit "$1"
-}
-# Seconds, then a git command. Where something may block (below), all of them together get what is left of a few seconds.
-until='' patience=12 why=''
-within() {
-    seconds=$1
-    shift
-    if [ -n "$until" ]; then
-        left=$((until - $(date +%s)))
-        [ $left -ge 1 ] || left=1
-        [ $left -ge "$seconds" ] || seconds=$left
-    fi
-    timeout -k 2 "$seconds" git "$@"
-}
-# The status of such a command: ends the script where time ran out (124; 137 where it had to be killed).
-check_time() {
-    case $1 in 124 | 137) fail 12 "git took too long$why" ;; esac
-}
+export GIT_DIR="${5:-$root/.git}" GIT_WORK_TREE="$root"
 
 # A pipe in place of a file would only cost time; a link is not what git makes.
 [ -d "$GIT_DIR" ] && [ ! -L "$GIT_DIR" ] && [ -d "$GIT_DIR/objects" ] && [ ! -L "$GIT_DIR/objects" ] && [ -e "$GIT_DIR/HEAD" ] ||
@@ -68,13 +19,9 @@ for name in HEAD config packed-refs shallow index; do
     [ ! -e "$part" ] || [ -f "$part" ] || fail 10 "\`.git/$name\` is not a file"
 done
 [ ! -e "$GIT_DIR/commondir" ] && [ ! -L "$GIT_DIR/commondir" ] || fail 10 "\`.git/commondir\` names another repository"
-# Git opens many files by name, here and wherever the configuration points; a pipe or a device would keep it waiting.
-blocking=$(timeout -k 2 30 find "$root" \( -xtype p -o -xtype c ! -lname /dev/null -o -xtype b \) -print -quit 2>/dev/null)
-status=$?
-if [ -n "$blocking" ] || [ $status -eq 124 ] || [ $status -eq 137 ]; then
-    until=$(($(date +%s) + 8)) patience=3
-    [ -z "$blocking" ] || why=", and the checkout has a pipe or a device in it"
-fi
+beware "$root"
+patience=12
+[ -z "$until" ] || patience=3
 cd "$root" || fail 10 "the checkout cannot be entered"
 
 within 10 rev-parse --git-dir >/dev/null

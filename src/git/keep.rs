@@ -18,7 +18,7 @@ use super::{
 use crate::name::{AttemptKey, CommitId};
 
 /// The script, for `/bin/sh -c`. It needs git, find, sed, and timeout, head and mktemp of coreutils.
-pub const SCRIPT: &str = include_str!("keep.sh");
+pub const SCRIPT: &str = concat!(include_str!("calm.sh"), include_str!("keep.sh"));
 
 /// The most that is kept of one attempt, packed, in bytes. The sealed container has more room than that in its `/tmp`.
 pub const PACK_BYTES: u64 = 256 << 20;

@@ -1,48 +1,22 @@
 # kew-keep INPUT BRANCH MESSAGE [MAX_BYTES [MAX_FILE [CHECKOUT [GIT_DIR]]]]
 #
 # Runs in a sealed container (no network, read-only mount, no privileges, room in /tmp) over a checkout whose attempt did
-# not pass; on the host only with a GIT_DIR of kew's own that has the checkout's refs and none of its configuration. Puts everything that is there into one commit and packs it: on top of HEAD, and of INPUT and BRANCH where HEAD
-# does not contain them. Nothing is written to the checkout. Whoever reads the output trusts none of it.
+# not pass; on the host only with a GIT_DIR of kew's own that has the checkout's refs and none of its configuration. Puts
+# everything that is there into one commit and packs it: on top of HEAD, and of INPUT and BRANCH where HEAD does not contain
+# them. Nothing is written to the checkout. Whoever reads the output trusts none of it.
 #
 # What an agent configured has no say: git works in a repository of its own that borrows the checkout's objects. Left out
 # are what is ignored, what kew reserves, what git cannot store and files above MAX_FILE; these are named as `path` lines.
 #
 # Exit: 0 done, 10 not a repository, 12 took too long, 13 not to be kept, 14 larger than MAX_BYTES, 15 called wrongly.
-set -uf
 input=${1:?} branch=${2:?} message=${3:?} max=${4:-268435456} file_max=${5:-104857600} root=${6:-/work}
-
-fail() {
-    echo "kew-collect: $2" >&2
-    exit "$1"
-}
-# Seconds, then a git command. Where something may block (below), all of them together get what is left of a few seconds.
-until='' why=''
-within() {
-    seconds=$1
-    shift
-    if [ -n "$until" ]; then
-        left=$((until - $(date +%s)))
-        [ $left -ge 1 ] || left=1
-        [ $left -ge "$seconds" ] || seconds=$left
-    fi
-    timeout -k 2 "$seconds" git "$@"
-}
-check_time() {
-    case $1 in 124 | 137) fail 12 "git took too long$why" ;; esac
-}
 
 theirs=$root/.git
 refs=${7:-$theirs}
 [ -d "$theirs" ] && [ ! -L "$theirs" ] && [ -d "$theirs/objects" ] && [ ! -L "$theirs/objects" ] ||
     fail 10 "the checkout is not a repository any more"
 
-# Git opens many files by name; a pipe or a device among them would keep it waiting.
-blocking=$(timeout -k 2 30 find "$root" \( -xtype p -o -xtype c ! -lname /dev/null -o -xtype b \) -print -quit 2>/dev/null)
-status=$?
-if [ -n "$blocking" ] || [ $status -eq 124 ] || [ $status -eq 137 ]; then
-    until=$(($(date +%s) + 8))
-    [ -z "$blocking" ] || why=", and the checkout has a pipe or a device in it"
-fi
+beware "$root"
 
 own=$(mktemp -d) || fail 13 "there is no room to work in"
 trap 'cd / && rm -rf "$own"' EXIT
@@ -59,36 +33,11 @@ plain() {
 }
 plain "$theirs/shallow" && head -c 16777216 "$theirs/shallow" >"$own/shallow"
 
-export LC_ALL=C GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0
-export GIT_ALLOW_PROTOCOL= GIT_NO_REPLACE_OBJECTS=1 GIT_NO_LAZY_FETCH=1 GIT_OPTIONAL_LOCKS=0
-pairs=0
-setting() {
-    export "GIT_CONFIG_KEY_$pairs=$1" "GIT_CONFIG_VALUE_$pairs=$2"
-    pairs=$((pairs + 1))
-    export GIT_CONFIG_COUNT=$pairs
-}
-setting safe.directory '*'
-setting core.fsmonitor false
-setting core.hooksPath /dev/null
-setting core.attributesFile /dev/null
-setting core.excludesFile /dev/null
-setting core.commitGraph false
-setting core.multiPackIndex false
-setting core.quotePath true
-setting core.untrackedCache false
 setting core.safecrlf false
 setting core.checkStat minimal
 setting core.trustctime false
 setting core.compression 1
 setting advice.addEmbeddedRepo false
-setting submodule.recurse false
-setting gc.auto 0
-setting pack.useSparse false
-setting pack.useBitmaps false
-setting pack.threads 1
-setting pack.window 10
-setting pack.depth 50
-setting pack.packSizeLimit 0
 
 # What HEAD and the node's branch name is read by a git that knows their refs, before the one that knows nothing of theirs.
 named() {

@@ -28,7 +28,11 @@ pub fn check(args: &CheckArgs) -> Result<u8, Failure> {
 
 fn one(path: &Utf8Path, args: &CheckArgs) -> Result<Result<Checked, Refused>, Failure> {
     let start = args.repo.repo.as_deref().or_else(|| path.parent().filter(|dir| !dir.as_str().is_empty()));
-    let work_tree = setting::work_tree(start)?;
+    // A plan that lies in no repository is meant for the one that `kew run` would take: that of the current folder.
+    let work_tree = match setting::work_tree(start)? {
+        None if args.repo.repo.is_none() => setting::work_tree(None)?,
+        found => found,
+    };
     let settings = setting::settings(work_tree.as_deref())?;
     setting::check(path, work_tree.as_deref(), &settings)
 }

@@ -92,6 +92,17 @@ fn a_missing_image_names_node_runner_and_key_everywhere() {
 }
 
 #[test]
+fn a_plan_outside_of_every_repository_is_checked_against_the_one_that_it_would_run_in() {
+    let rig = Rig::new();
+    let outside = rig.root.join("home/plan.toml");
+    std::fs::write(&outside, ONE).unwrap();
+    for args in [&["check", outside.as_str()][..], &["run", "--dry-run", outside.as_str()]] {
+        let done = rig.kew(args);
+        assert_eq!(done.code, 0, "{args:?}: {}", done.err);
+    }
+}
+
+#[test]
 fn a_toolchain_of_its_own_needs_its_own_image() {
     let rig = Rig::new();
     rig.write("plan.toml", format!("{ONE}toolchain = \"rust\"\n"));

@@ -216,7 +216,8 @@ impl Ground {
                 args: argv.collect(),
             }),
             Handoff::Script => {
-                let events = self.folder.join("shell-events.pl");
+                // For this attempt alone: another that begins just now must not find it half written.
+                let events = self.folder.join(format!("{}.pl", spec.container));
                 fs::write(&events, EVENTS).map_err(|error| disk(&events, error))?;
                 // bash reads a script piece by piece: a copy keeps it whole while the job changes the original.
                 let script = self.folder.join(format!("{}.sh", spec.container));

@@ -144,6 +144,14 @@ fn a_coder_and_its_reviewers_run_without_an_engine() {
 }
 
 #[test]
+fn jobs_that_begin_at_once_do_not_disturb_each_other() {
+    let nodes: String = (0..24).map(|n| format!("[nodes.n{n}]\n{}", script("echo done"))).collect();
+    let rig = host(&plan(&nodes));
+    let done = rig.kew(&["run", "--format", "json", "--jobs", "24", "plan.toml"]);
+    assert_eq!(done.code, 0, "{}\n{}", done.out, done.err);
+}
+
+#[test]
 fn it_is_said_loudly_everywhere() {
     let rig = host(ONE);
     let loud = "agents are processes of this host, NOT CONTAINED";

@@ -337,7 +337,7 @@ fn refused_tools_are_counted() {
 }
 
 #[test]
-fn subagents_cost_tokens_but_do_not_rename_the_model() {
+fn agents_of_the_agent_cost_tokens_but_do_not_rename_the_model() {
     let line = r#"{"type":"assistant","parent_tool_use_id":"toolu_1","message":{"id":"m9","model":"claude-haiku-4-5","content":[{"type":"tool_use","name":"Grep","input":{"path":"src","pattern":"a\n  b"}},{"type":"thinking","thinking":"hm"}],"usage":{"input_tokens":3,"output_tokens":1}}}"#;
     assert_eq!(
         parse(line),

@@ -79,7 +79,7 @@ const CI_WAIT: Duration = Duration::from_secs(15 * 60);
 /// Carries a plan out, or shows what that would do.
 pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let work_tree = setting::work_tree(args.repo.repo.as_deref())?;
-    let settings = setting::settings(work_tree.as_deref())?;
+    let mut settings = setting::settings(work_tree.as_deref())?;
     let checked = match setting::check(&args.plan, work_tree.as_deref(), &settings)? {
         Ok(checked) => checked,
         Err(refused) => return Err(Failure::report(refused.problems.render(paint()))),
@@ -92,7 +92,9 @@ pub fn run(args: &RunArgs) -> Result<u8, Failure> {
     let (tree, said) = base::check_tree(&repo, &base, &settings.checkout)?;
     let mut warnings = warnings(&repo, &settings, &resolved, &active)?;
     warnings.extend(said);
-    let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&checked.plan, &active) };
+    settings.publish.later |= args.no_publish;
+    let wanted =
+        if settings.publish.later { Publish::None } else { outgoing::wanted(&checked.plan, &active) };
     let outgoing = (wanted != Publish::None)
         .then(|| Outgoing::find(&repo, &settings, checked.plan.epic.base.as_deref(), wanted))
         .transpose()?;

@@ -25,6 +25,9 @@ pub struct Publish {
     /// `origin`. Not from a repository's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<String>,
+    /// Leaves publishing to `kew publish`: runs publish nothing, whatever their plans say. `--no-publish` sets it for one run,
+    /// and that run keeps it when it goes on.
+    pub later: bool,
     /// What branches are called, with `{epic}`, `{node}` and `{run}`; default `kew/{epic}/{node}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,

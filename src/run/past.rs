@@ -39,6 +39,8 @@ pub struct PastAttempt {
     pub input: Option<CommitId>,
     /// What it brought.
     pub head: Option<CommitId>,
+    /// The commit that it voted on, either way, if it was a reviewer's.
+    pub voted: Option<CommitId>,
     /// The reviewed commit and what is asked for, if it was a reviewer's that asks for changes.
     pub asks: Option<(CommitId, Opinion)>,
     /// Tokens.

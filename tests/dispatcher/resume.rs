@@ -27,6 +27,7 @@ fn past(rig: &Rig, state: &State) -> Past {
         let attempts = starts.map(|start| {
             let end = state.ends.iter().find(|(end, _, _)| end.key == start.key);
             let asks = end.and_then(|(_, _, verdict)| verdict.as_ref());
+            let voted = asks.map(|verdict| verdict.commit.clone());
             let asks = asks.filter(|verdict| verdict.verdict == "request_changes").map(|verdict| {
                 let findings = serde_json::from_str(&verdict.findings_json).unwrap();
                 let opinion = Opinion { summary: verdict.summary.clone(), findings, pick: None };
@@ -37,6 +38,7 @@ fn past(rig: &Rig, state: &State) -> Past {
                 round: start.round,
                 input: end.and_then(|(end, _, _)| end.input.clone()),
                 head: end.and_then(|(end, _, _)| end.head.clone()),
+                voted,
                 asks,
                 tokens: end.and_then(|(end, _, _)| end.tokens),
                 cost_usd: end.and_then(|(end, _, _)| end.cost_usd),
@@ -172,6 +174,24 @@ fn a_node_that_is_asked_for_is_done_again_with_all_behind_it_and_nothing_else() 
 }
 
 #[test]
+fn a_reviewer_without_a_vote_on_the_commit_that_stands_looks_again() {
+    let nodes = "[nodes.a]\nprompt = \"x\"\n[nodes.r]\nprompt = \"x\"\nreviews = \"a\"\n[nodes.b]\nprompt = \"x\"\nneeds = [\"a\"]\n";
+    let play = || rig(nodes).commits(&["a", "b"]).script("r", votes("approve"));
+    let whole = play().play();
+    for voted in [None, Some(super::rig::commit(super::rig::BASE))] {
+        let mut again = play();
+        let mut known = past(&again, &whole.state);
+        known.nodes[1].attempts[0].voted = voted;
+        again.past = Some(known);
+        let resumed = again.resume();
+        assert_eq!(
+            (resumed.states().as_str(), resumed.ran()),
+            ("a=passed r=passed b=passed", vec!["r".to_owned(), "b".to_owned()])
+        );
+    }
+}
+
+#[test]
 fn a_commit_that_is_gone_is_made_again_with_all_behind_it() {
     let whole = rig(
         "[nodes.a]\nprompt = \"x\"\n[nodes.b]\nprompt = \"x\"\nneeds = [\"a\"]\n[nodes.c]\nprompt = \"x\"\n",
@@ -201,6 +221,7 @@ fn what_was_spent_counts_on() {
         round: 1,
         input: Some(super::rig::commit(super::rig::BASE)),
         head: None,
+        voted: None,
         asks: None,
         tokens: None,
         cost_usd: Some(0.7),

@@ -89,6 +89,9 @@ fn docker_a_run_without_publishing_publishes_later() {
     let ran = rig.run_in(&rig.repo.clone(), &plan, &["--no-publish"]);
     ran.expect(0);
     assert_eq!(branches(&bare), ["main"]);
+    // A run that goes on keeps what was asked of it at its start.
+    assert_eq!(rig.kew(&["resume", ran.run_id().unwrap()]).status.code(), Some(0));
+    assert_eq!(branches(&bare), ["main"]);
     let later = rig.kew(&["publish", ran.run_id().unwrap(), "work", "--format", "json"]);
     assert_eq!(later.status.code(), Some(0), "{}", String::from_utf8_lossy(&later.stderr));
     assert!(String::from_utf8_lossy(&later.stdout).contains(r#""type":"published""#));

@@ -74,7 +74,8 @@ pub fn resume(args: &ResumeArgs) -> Result<u8, Failure> {
     let mut warnings = super::warnings(&repo, &settings, &resolved, &active)?;
     warnings.extend(said);
     warnings.extend(differences(&detail, &now, &settings));
-    let wanted = if args.no_publish { Publish::None } else { outgoing::wanted(&plan, &active) };
+    settings.publish.later |= args.no_publish;
+    let wanted = if settings.publish.later { Publish::None } else { outgoing::wanted(&plan, &active) };
     let outgoing = (wanted != Publish::None)
         .then(|| Outgoing::find(&repo, &settings, plan.epic.base.as_deref(), wanted))
         .transpose()?;
@@ -221,7 +222,10 @@ fn differences(detail: &RunDetail, now: &Settings, then: &Settings) -> Vec<Strin
         Err(_) => differ.push(format!("the plan `{}` is not there", start.plan_path)),
     }
     let json = |settings: &Settings| serde_json::to_value(settings).unwrap_or_default();
-    if json(now) != json(then) {
+    // What a flag of the run's start set is no change.
+    let mut then = then.clone();
+    then.publish.later = now.publish.later;
+    if json(now) != json(&then) {
         differ.push("the settings have changed".to_owned());
     }
     if differ.is_empty() {
@@ -255,6 +259,11 @@ fn past_attempt(known: &AttemptDetail) -> Result<PastAttempt, Failure> {
         round: known.start.round,
         input: end.and_then(|end| end.input.clone()),
         head: end.and_then(|end| end.head.clone()),
+        voted: known
+            .verdict
+            .as_ref()
+            .filter(|verdict| matches!(verdict.verdict.as_str(), "approve" | "request_changes"))
+            .map(|verdict| verdict.commit.clone()),
         asks: asks.transpose()?,
         tokens: end.and_then(|end| end.tokens),
         cost_usd: end.and_then(|end| end.cost_source.split(end.cost_usd).0),

@@ -113,7 +113,9 @@ impl Quarantine {
         let at = || GitError::io(&self.dir);
         while let Some(facts) = fields.next() {
             let facts = facts.map_err(at())?;
-            let path = fields.next().transpose().map_err(at())?.unwrap_or_default();
+            let path = fields.next().transpose().map_err(at())?;
+            let path =
+                path.ok_or_else(|| Held::Broken.because("git lists a change without a path".to_owned()))?;
             let (before, after, id) = parse(&facts)?;
             let mut found = policy.change(&Change { before, after, path: &path });
             if kinds.get(&*id) == Some(&Kind::Large) {

@@ -84,7 +84,13 @@ impl Dispatcher<'_> {
             let stale = self.plan.nodes[node].reviews.is_some_and(|subject| {
                 known.attempts.last().is_some_and(|last| last.round < past.nodes[subject].round)
             });
-            if (known.again || idle_round || stale) && void.insert(node) {
+            // Closed before open: what passed as a reviewer counts only with a vote on the very commit that stands.
+            let unbound = known.state == NodeState::Passed
+                && self.plan.nodes[node].reviews.is_some_and(|subject| {
+                    let voted = known.attempts.last().and_then(|last| last.voted.as_ref());
+                    voted.is_none() || voted != past.nodes[subject].result()
+                });
+            if (known.again || idle_round || stale || unbound) && void.insert(node) {
                 void.extend(self.sched.dependents(node));
             }
         }

@@ -202,7 +202,7 @@ impl Assistant<'_> {
         }
         let Some(message) = self.message.0 else { return };
         let synthetic = message.model.text() == Some(SYNTHETIC);
-        // A subagent may use another model; the node's model is the main thread's.
+        // What the agent hands on to agents of its own may use another model; the node's is the main thread's.
         if self.parent_tool_use_id.words().is_none() {
             model(&message.model, out);
         }
